@@ -60,7 +60,7 @@ pub enum LifeError {
         name: String,
     },
     /// The object has no kind.
-    #[error("step {step}: the object is incomplete: {message}")]
+    #[error("step {step}: {message}")]
     Incomplete {
         /// The number of the step, from 1.
         step: usize,
@@ -210,8 +210,13 @@ async fn discover(
     let types = read.types.as_ref().ok_or_else(|| incomplete("apiVersion or kind is missing".into()))?;
     let kind = GroupVersionKind::try_from(types).map_err(|error| incomplete(error.to_string()))?;
     let found = pinned_kind(client, &kind).await;
-    let (resource, capabilities) =
-        found.map_err(|source| LifeError::Refused { step, source: Box::new(source) })?;
+    let (resource, capabilities) = found.map_err(|source| match source {
+        kube::Error::Discovery(_) => incomplete(format!(
+            "the server knows no kind {} of {}: is its definition among the manifests?",
+            types.kind, types.api_version,
+        )),
+        source => LifeError::Refused { step, source: Box::new(source) },
+    })?;
     let namespace = read.metadata.namespace.unwrap_or_else(|| NAMESPACE.to_owned());
     Ok((resource, (capabilities.scope == Scope::Namespaced).then_some(namespace)))
 }

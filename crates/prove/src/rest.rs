@@ -50,7 +50,7 @@ const COMMITS: usize = 100_000;
 
 /// The longest time for which a process that only computes is taken as at work.
 const COMPUTES: Duration = Duration::from_secs(30);
-/// Looks that may be left out before the looking process itself counts as held up.
+/// Time that counts as looked at after a look, in intervals of looks.
 const LOOKS: u32 = 4;
 
 /// The commits of a run, apart from background writes. The store's own history ends after some minutes.
@@ -160,38 +160,37 @@ pub async fn rest(
 struct Looks {
     interval: Duration,
     last: Instant,
-    /// The last moment at which the process computed, or nobody looked.
-    worked: Instant,
+    /// The time for which the process has only waited, as far as somebody looked.
+    calm: Duration,
     /// The moment since which nothing happens, and the number of writes at that moment.
-    calm: Option<(Instant, usize)>,
+    quiet: Option<(Instant, usize)>,
 }
 
 impl Looks {
     fn new(interval: Duration) -> Looks {
-        let now = Instant::now();
-        Looks { interval, last: now, worked: now, calm: None }
+        Looks { interval, last: Instant::now(), calm: Duration::ZERO, quiet: None }
     }
 
-    /// Looks at the process. Returns the last moment at which it was at work. `since` is the last write of anybody.
+    /// Looks at the process. Returns the moment since which it only waits. `since` is the last write of anybody.
     fn look(&mut self, wire: &Wire, since: Instant, answered: bool, writes: usize) -> Instant {
         let now = Instant::now();
-        // Nobody looked for a long time: requests may wait in a socket.
-        let held_up = now.duration_since(self.last) > self.interval * LOOKS;
+        let passed = now.duration_since(self.last);
         self.last = now;
         let computes = answered && now < since + COMPUTES && wire.is_busy();
-        if held_up || computes {
-            self.worked = now;
-        }
-        if let Some((calm, before)) = self.calm
+        // Time in which nobody looked does not count: requests may have waited in a socket.
+        let counted = passed.min(self.interval * LOOKS);
+        self.calm = if computes { Duration::ZERO } else { (self.calm + counted).min(now - since) };
+        if let Some((quiet, before)) = self.quiet
             && writes > before
         {
-            wire.waited(since.duration_since(calm));
+            wire.waited(since.duration_since(quiet));
         }
-        self.calm = match self.calm {
+        self.quiet = match self.quiet {
             _ if !answered || computes => None,
-            Some((calm, before)) if before == writes => Some((calm.max(since), before)),
+            Some((quiet, before)) if before == writes => Some((quiet.max(since), before)),
             _ => Some((now, writes)),
         };
-        self.worked
+        // After such a time the next look decides.
+        if passed > counted { now } else { now - self.calm }
     }
 }

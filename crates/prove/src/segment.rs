@@ -206,7 +206,9 @@ pub async fn run(
     let fault = segment.plan.map(|plan| plan.at.clone());
     let before = world.store().snapshot();
     let settled = world.begin_to_live(&fault).await;
-    if settled.is_err() {
+    // A process that ends at its start would do so in each step, and each time the wait for it is long.
+    let ends = pace.real && segment.plan.is_none() && !world.exits.is_empty();
+    if settled.is_err() || ends {
         let outcome = world.outcome(segment.first, before, settled.err());
         return Ok(Ran::Done(vec![outcome]));
     }
@@ -279,7 +281,10 @@ impl World<'_> {
             self.boot(None);
         }
         let ended = match fault {
-            Some(Fault::StaleRestart { steps: 2, .. }) => Some(self.short_rest().await),
+            // With the whole patience, the history that a stale start needs may be forgotten.
+            Some(Fault::StaleRestart { steps, .. }) if *steps == 2 || self.segment.settings.pace.real => {
+                Some(self.short_rest().await)
+            }
             _ => self.until_rest((first, last), fault, goal).await?,
         };
         match (ended, fault) {

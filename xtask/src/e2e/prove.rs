@@ -25,20 +25,26 @@ pub fn run(setup: &Setup) -> Result<()> {
     std::fs::write(folder.join("life.yaml"), LIFE)?;
     write_definition(folder)?;
     let go = seeded::go(folder)?;
-    try_subject(setup, folder, &go, "3m")?;
+    try_subject(setup, folder, &go, "2m", &BUGS)?;
     page(setup, folder, &go)?;
     // An interpreter takes its time to start, so fewer plans must do.
-    try_subject(setup, folder, &seeded::python()?, "2m")
+    try_subject(setup, folder, &seeded::python()?, "3m", &BUGS[..1])
 }
 
-fn try_subject(setup: &Setup, folder: &Path, subject: &Subject, budget: &str) -> Result<()> {
+fn try_subject(
+    setup: &Setup,
+    folder: &Path,
+    subject: &Subject,
+    budget: &str,
+    bugs: &[(u8, &str)],
+) -> Result<()> {
     let budget = format!("--budget={budget}");
     let sound = prove(&setup.setpoint, folder, subject, 0, &[&budget])?;
     ensure!(sound.code == Some(0), "the sound {} operator has findings:\n{}", subject.name, sound.text);
     ensure!(sound.number("plan") > Some(0.0), "nothing was tried on {}:\n{}", subject.name, sound.text);
     println!("prove: {} without a bug:\n{}", subject.name, sound.text);
-    for (bug, word) in BUGS {
-        let proof = prove(&setup.setpoint, folder, subject, bug, &["--budget=5m", "--findings=1"])?;
+    for &(bug, word) in bugs {
+        let proof = prove(&setup.setpoint, folder, subject, bug, &["--budget=9m", "--findings=1"])?;
         let found = proof.code == Some(1) && proof.text.contains(word);
         ensure!(found, "bug {bug} of {}: no finding:\n{}", subject.name, proof.text);
         let headline = proof.text.lines().find(|line| line.starts_with('✗')).unwrap_or_default();

@@ -144,7 +144,7 @@ impl Arguments {
             budget: self.budget,
             jobs: self.jobs.unwrap_or(4 * processors).max(1),
             patience,
-            findings: self.findings,
+            findings: self.findings.max(1),
             ..Bounds::default()
         }
     }

@@ -4,9 +4,10 @@ mod arguments;
 mod progress;
 mod results;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use setpoint_prove_blackbox::{Proof, ProofError, Proved};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -23,14 +24,37 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Ok(proved) if proved.found.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("setpoint prove: {error:#}");
+            eprintln!("setpoint prove: {}", words(&error));
             ExitCode::from(WRONG_USE)
         }
     }
 }
 
+/// A report that cannot be written must not be found out after minutes.
+fn can_be_written(file: &Path) -> Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    ensure!(folder.is_dir(), "cannot write {}: {} is no folder", file.display(), folder.display());
+    ensure!(!file.is_dir(), "cannot write {}: it is a folder", file.display());
+    Ok(())
+}
+
+/// Returns an error with its causes, each of them once: many errors repeat their cause.
+fn words(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += if text.is_empty() { "" } else { ": " };
+            text += &cause;
+        }
+    }
+    text
+}
+
 fn prove(arguments: &Arguments) -> Result<Proved> {
     let (proof, replay) = arguments.proof()?;
+    for file in [&arguments.report, &arguments.junit].into_iter().flatten() {
+        can_be_written(file)?;
+    }
     let progress = Progress::default();
     let proved = until_interrupted(|stop| {
         let tell = |stage: setpoint_prove_blackbox::Stage<'_>| progress.tell(stage);
@@ -93,4 +117,17 @@ fn count(number: usize, thing: &str) -> String {
 fn step(proof: &Proof, number: usize) -> String {
     let step = number.checked_sub(1).and_then(|index| proof.life.get(index));
     step.map_or(format!("step {number}"), |step| format!("step {number} ({step})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn each_cause_of_an_error_is_printed_once() {
+        let error = anyhow!("no such file").context("cannot read a: no such file").context("the manifests");
+        assert_eq!(words(&error), "the manifests: cannot read a: no such file");
+    }
 }
