@@ -114,6 +114,10 @@ func (p *pass) set() error {
 			set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "store"}}
 		}
 		set.Spec.Replicas = &replicas
+		if p.bug == 19 {
+			// Where somebody waits for the end of a pod, it takes a second.
+			set.Spec.Template.Annotations = map[string]string{"setpoint.dev/stop-delay": "1s"}
+		}
 		set.Spec.Template.Spec.NodeSelector = nil
 		// Pods of a broken config find no node.
 		if p.text("config") == "broken" {
@@ -215,6 +219,11 @@ func (p *pass) deleteClaims(wanted map[string]bool) error {
 		}
 		if current, err := p.isCurrent(); err != nil || !current {
 			return err
+		}
+		if p.bug == 19 {
+			if seen, err := p.seenTerminating(claim.Name); err != nil || !seen {
+				return err
+			}
 		}
 		if err := p.remove(claim); err != nil {
 			return err

@@ -90,13 +90,13 @@ func (s *stores) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, p.status()
 }
 
-// ofClaim maps a claim to its Store, which is not its owner.
-func ofClaim(_ context.Context, claim client.Object) []reconcile.Request {
-	name, found := claim.GetLabels()["store"]
+// byLabel maps a claim or a pod to its Store, which is not its owner.
+func byLabel(_ context.Context, child client.Object) []reconcile.Request {
+	name, found := child.GetLabels()["store"]
 	if !found {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: claim.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}}}
 }
 
 func main() {
@@ -120,7 +120,7 @@ func main() {
 		Client: manager.GetClient(), live: manager.GetAPIReader(), bug: *bug,
 		memory: memory{phases: map[string]string{}, counts: map[string]int64{}, own: map[string]string{}},
 	}
-	err = ctrl.NewControllerManagedBy(manager).
+	builder := ctrl.NewControllerManagedBy(manager).
 		Named("store").
 		For(newStore()).
 		Owns(&corev1.Secret{}).
@@ -128,8 +128,11 @@ func main() {
 		Owns(&corev1.Service{}).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
-		Complete(reconciler)
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(byLabel))
+	if *bug == 19 {
+		builder = builder.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel))
+	}
+	err = builder.Complete(reconciler)
 	if err == nil {
 		err = manager.Start(ctrl.SetupSignalHandler())
 	}

@@ -66,6 +66,16 @@ func (p *pass) beforeChildren() error {
 	return nil
 }
 
+// Bug 19: a claim is deleted only if its pod is seen terminating.
+func (p *pass) seenTerminating(name string) (bool, error) {
+	if p.store.GetDeletionTimestamp() != nil {
+		return true, nil
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.store.GetNamespace(), Name: name}}
+	there, err := p.exists(pod)
+	return there && pod.DeletionTimestamp != nil, err
+}
+
 // Bug 15: Secrets whose owner is not in the cache are garbage.
 func (s *stores) collectGarbage(ctx context.Context, request ctrl.Request) error {
 	var secrets corev1.SecretList
