@@ -26,8 +26,7 @@ pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Respons
         "SelfSubjectReview" => json!({"userInfo": ctx.user.to_value()}),
         "TokenReview" => token(ctx, &review).await?,
         "SelfSubjectAccessReview" => access(ctx, &ctx.user, &review).await?,
-        "SubjectAccessReview" => access(ctx, &subject(&review)?, &review).await?,
-        "LocalSubjectAccessReview" => local(ctx, &review).await?,
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => access(ctx, &subject(&review), &review).await?,
         "SelfSubjectRulesReview" => rules(ctx, &review)?,
         "Binding" => return crate::subresource::binding::create(ctx, review).await,
         _ => return Err(ApiError::method_not_supported(&ctx.resource, "create")),
@@ -43,7 +42,12 @@ pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Respons
     if ctx.resource.kind == "SelfSubjectReview" {
         created = json!(setpoint_api::clock::rfc3339_seconds(writer.now));
     }
+    let is_new = matches!(ctx.resource.kind.as_str(), "SelfSubjectReview" | "SelfSubjectRulesReview");
     let metadata = object::metadata_mut(&mut review);
+    if is_new {
+        // The answer is an object of its own, not the client's.
+        metadata.clear();
+    }
     metadata.insert("creationTimestamp".into(), created);
     if metadata["creationTimestamp"].is_null() {
         metadata.remove("creationTimestamp");
@@ -64,7 +68,14 @@ async fn token(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let snapshot = ctx.server.store().snapshot();
     let verified = match authn::bearer(ctx.server.options(), &snapshot, token, &audiences).await {
         Ok(verified) => verified,
-        Err(error) => return Ok(json!({"user": {}, "error": error.to_string()})),
+        Err(error) => {
+            // The real server answers with the status that the client sent, beside the error.
+            let mut status = review["status"].as_object().cloned().unwrap_or_default();
+            status.remove("authenticated");
+            status.entry("user").or_insert_with(|| json!({}));
+            status.insert("error".to_owned(), json!(error.to_string()));
+            return Ok(status.into());
+        }
     };
     if let Some(secret) = &verified.secret {
         legacy::note_use(&ctx.server, secret).await;
@@ -72,42 +83,35 @@ async fn token(ctx: &RequestContext, review: &Value) -> Result<Value> {
     Ok(json!({"authenticated": true, "user": verified.user.to_value(), "audiences": verified.audiences}))
 }
 
-fn subject(review: &Value) -> Result<UserInfo> {
+fn subject(review: &Value) -> UserInfo {
     let spec = &review["spec"];
     let name = spec["user"].as_str().unwrap_or("").to_owned();
     let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let groups: Vec<String> = groups.map(str::to_owned).collect();
     let uid = spec["uid"].as_str().unwrap_or("").to_owned();
-    if name.is_empty() && groups.is_empty() {
-        return Err(refused("spec.user", "", "at least one of user or group must be specified"));
-    }
-    Ok(UserInfo { name, uid, groups, ..UserInfo::default() })
+    UserInfo { name, uid, groups, ..UserInfo::default() }
 }
 
-async fn local(ctx: &RequestContext, review: &Value) -> Result<Value> {
-    let namespace = review.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str);
-    if namespace.unwrap_or("") != ctx.info.namespace {
-        let path = "spec.resourceAttributes.namespace";
-        return Err(refused(path, namespace.unwrap_or(""), "must match metadata.namespace"));
+/// Refuses a review that cannot be answered. Refusals do not name its kind.
+fn refuse(ctx: &RequestContext, review: &Value) -> Result<()> {
+    let mut reviewed = review.clone();
+    if !ctx.info.namespace.is_empty() {
+        object::metadata_mut(&mut reviewed).insert("namespace".into(), json!(ctx.info.namespace));
     }
-    access(ctx, &subject(review)?, review).await
-}
-
-/// A review that cannot be answered; refusals do not name its kind.
-fn refused(path: &str, value: &str, text: &str) -> ApiError {
-    use setpoint_api::cause::{Cause, Path};
-    let cause = Cause::invalid(&Path::new(path), value, text);
+    let causes = setpoint_kinds::validate::access_review(&ctx.resource.kind, &reviewed);
+    if causes.is_empty() {
+        return Ok(());
+    }
     let kind = setpoint_api::kind::GroupKind::new("authorization.k8s.io", "");
-    setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
+    Err(setpoint_api::Status::invalid(&kind, "", causes).into())
 }
 
 async fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result<Value> {
+    refuse(ctx, review)?;
     let text = |pointer: &str| review.pointer(pointer).and_then(Value::as_str).unwrap_or("");
     let resource = review.pointer("/spec/resourceAttributes");
-    let path = review.pointer("/spec/nonResourceAttributes");
-    let wanted = match (resource, path) {
-        (Some(_), Some(_)) | (None, None) => return Err(one_of_both(ctx, resource.is_some())),
-        (Some(_), None) => Attributes {
+    let wanted = match resource {
+        Some(_) => Attributes {
             verb: text("/spec/resourceAttributes/verb"),
             is_resource: true,
             group: text("/spec/resourceAttributes/group"),
@@ -118,7 +122,7 @@ async fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result
             name: text("/spec/resourceAttributes/name"),
             path: "",
         },
-        (None, Some(_)) => Attributes {
+        None => Attributes {
             verb: text("/spec/nonResourceAttributes/verb"),
             path: text("/spec/nonResourceAttributes/path"),
             ..Attributes::default()
@@ -143,19 +147,6 @@ async fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result
         status["evaluationError"] = json!(error);
     }
     Ok(status)
-}
-
-fn one_of_both(ctx: &RequestContext, both: bool) -> ApiError {
-    use setpoint_api::cause::{Cause, Path};
-    let text = if both {
-        "cannot be specified in combination with resourceAttributes"
-    } else {
-        "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-    };
-    let path = if both { "spec.nonResourceAttributes" } else { "spec" };
-    let cause = Cause::invalid(&Path::new(path), setpoint_api::cause::BadValue::raw("null"), text);
-    let kind = setpoint_api::kind::GroupKind::new(&*ctx.resource.group, "");
-    setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }
 
 fn rules(ctx: &RequestContext, review: &Value) -> Result<Value> {

@@ -40,6 +40,10 @@ pub(crate) async fn route(
             false => Ok(respond::not_found()),
         };
     };
+    if resource.rules.ephemeral && !info.name.is_empty() {
+        // A review has no name, so that no path leads to one.
+        return Err(ApiError::no_such_resource());
+    }
     let proxied = info.subresource == "proxy" && info.group.is_empty();
     check_verb(&info, request.method(), proxied)?;
     let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };

@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	extint "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/networking"
 	"k8s.io/kubernetes/pkg/apis/policy"
 	"k8s.io/kubernetes/pkg/apis/rbac"
+	"k8s.io/kubernetes/pkg/apis/resource"
 	"k8s.io/kubernetes/pkg/apis/storage"
 )
 
@@ -90,6 +92,9 @@ func kind(it, vt reflect.Type) string {
 		case "IntOrString":
 			return "intorstring"
 		}
+	}
+	if it.Name() == "RawExtension" {
+		return "any"
 	}
 	switch it.Kind() {
 	case reflect.Ptr:
@@ -196,6 +201,7 @@ func main() {
 		{flowcontrol.FlowSchemaSpec{}, flowcontrolv1.FlowSchemaSpec{}},
 		{flowcontrol.PriorityLevelConfigurationSpec{}, flowcontrolv1.PriorityLevelConfigurationSpec{}},
 		{networking.ServiceCIDRSpec{}, networkingv1.ServiceCIDRSpec{}},
+		{resource.ResourceClaimTemplateSpec{}, resourcev1.ResourceClaimTemplateSpec{}},
 		{authorization.NonResourceAttributes{}, authorizationv1.NonResourceAttributes{}},
 	}
 	for _, p := range pairs {

@@ -99,7 +99,7 @@ impl Targets {
 async fn record(only: Option<&str>) -> Result<()> {
     let mut targets = Targets::of_real();
     let mut files = scenario::load(&transcript::folder().join("scenarios"))?;
-    files.extend(families::all());
+    files.extend(families::all()?);
     files.extend(attack::recorded()?);
     let mut requests = 0;
     for (stem, scenarios) in files {
@@ -148,6 +148,7 @@ async fn replay(mut targets: Targets, only: Option<&str>, keep: bool) -> Result<
                 early_in_a_second().await;
             }
             let again = play(target, &recorded.scenario()).await?;
+            std::fs::create_dir_all("/tmp/fid-ours")?;
             for (at, (real, ours)) in recorded.exchanges.iter().zip(&again.exchanges).enumerate() {
                 requests += 1;
                 let mut found = differences::between(&real.answer, &ours.answer);

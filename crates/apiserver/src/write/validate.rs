@@ -9,8 +9,9 @@ use super::strategy;
 use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{Candidate, Resource};
+use crate::registry::{self, Candidate, Resource};
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();
@@ -41,10 +42,36 @@ fn policy_of(ctx: &RequestContext) -> Policy {
     Policy { forbids_privileged: !ctx.server.options().allow_privileged }
 }
 
+/// Devices that are in use by others are for claims in namespaces that an administrator has labelled.
+fn admin_access(ctx: &RequestContext, object: &Value) -> Vec<Cause> {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    if !matches!(ctx.resource.facts.key(), ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate")) {
+        return Vec::new();
+    }
+    let spec = object.pointer("/spec/spec").unwrap_or(&object["spec"]);
+    let requests = spec.pointer("/devices/requests").and_then(Value::as_array);
+    let wants = |request: &Value| request.pointer("/exactly/adminAccess") == Some(&Value::Bool(true));
+    let asking = requests.into_iter().flatten().enumerate().filter(|(_, request)| wants(request));
+    let mut asking = asking.map(|(index, _)| index).peekable();
+    if asking.peek().is_none() {
+        return Vec::new();
+    }
+    let namespace =
+        ctx.server.store().snapshot().get(&key::object("", "namespaces", "", &ctx.info.namespace));
+    let labelled = namespace
+        .is_some_and(|entry| registry::value(&entry)["metadata"]["labels"][LABEL].as_str() == Some("true"));
+    let path = Path::new("spec.devices.requests");
+    let detail =
+        format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+    let cause = |index: usize| Cause::forbidden(&path.index(index).child("adminAccess"), &detail);
+    if labelled { Vec::new() } else { asking.map(cause).collect() }
+}
+
 fn create(ctx: &RequestContext, sent_empty: &[&str], new: &Value) -> Result<()> {
     let (resource, subresource) = (&*ctx.resource, ctx.info.subresource.as_str());
     let strategy = strategy::of(resource);
     let mut causes = validate::create(&resource.facts, &strategy.as_validated(resource, new), policy_of(ctx));
+    causes.splice(0..0, admin_access(ctx, new));
     let candidate = Candidate { subresource, new, old: None, interrupt: &ctx.work.interrupt };
     strategy.validate(resource, &candidate, &mut causes);
     refuse(resource, sent_empty, new, causes)

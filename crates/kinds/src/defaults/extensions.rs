@@ -31,6 +31,45 @@ pub(super) const POD_CERTIFICATE: &[Rule] = &[
     Rule::Struct("status", &[]),
 ];
 
+pub(super) const DEVICE_TAINT_RULE: &[Rule] = &[Rule::Struct("status", &[])];
+
+const DEVICE_TOLERATION: &[Rule] = &[Rule::Zero("operator", Text("Equal"))];
+
+const WANTED_DEVICES: &[Rule] = &[
+    Rule::Zero("allocationMode", Text("ExactCount")),
+    Rule::Call(one_device),
+    Rule::List("tolerations", DEVICE_TOLERATION),
+];
+
+/// An exact number of devices that is not given is one.
+fn one_device(request: &mut Map<String, Value>) {
+    let exact = request.get("allocationMode").and_then(Value::as_str) == Some("ExactCount");
+    let none = request.get("count").and_then(Value::as_i64).unwrap_or_default() == 0;
+    if exact && none {
+        request.insert("count".to_owned(), 1.into());
+    }
+}
+
+const DEVICE_CLAIM: &[Rule] = &[Rule::Struct(
+    "devices",
+    &[Rule::List(
+        "requests",
+        &[Rule::Pointer("exactly", WANTED_DEVICES), Rule::List("firstAvailable", WANTED_DEVICES)],
+    )],
+)];
+
+pub(super) fn device(kind: &str) -> &'static [Rule] {
+    match kind {
+        "ResourceClaim" => &[Rule::Struct("spec", DEVICE_CLAIM), Rule::Struct("status", &[])],
+        "ResourceClaimTemplate" => {
+            &[Rule::Struct("spec", &[Rule::Struct("metadata", &[]), Rule::Struct("spec", DEVICE_CLAIM)])]
+        }
+        "DeviceClass" => &[Rule::Struct("spec", &[])],
+        "DeviceTaintRule" => DEVICE_TAINT_RULE,
+        _ => &[],
+    }
+}
+
 pub(super) const MIGRATION: &[Rule] = &[Rule::Struct("status", &[])];
 
 pub(super) const EVENTS_EVENT: &[Rule] = &[

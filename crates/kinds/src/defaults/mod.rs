@@ -107,6 +107,7 @@ fn rules(group: &str, version: &str, kind: &str) -> &'static [Rule] {
         ("coordination.k8s.io", _, "Lease") => extensions::LEASE,
         ("certificates.k8s.io", _, "CertificateSigningRequest") => extensions::CSR,
         ("certificates.k8s.io", _, "PodCertificateRequest") => extensions::POD_CERTIFICATE,
+        ("resource.k8s.io", _, kind) => extensions::device(kind),
         ("storagemigration.k8s.io", _, "StorageVersionMigration") => extensions::MIGRATION,
         ("events.k8s.io", _, "Event") => extensions::EVENTS_EVENT,
         ("flowcontrol.apiserver.k8s.io", _, "FlowSchema") => extensions::FLOW_SCHEMA,

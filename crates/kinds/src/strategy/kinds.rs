@@ -21,7 +21,27 @@ pub(super) fn create(facts: &Facts, object: &mut Value, context: &Context<'_>) {
         ("apps", "DaemonSet") => template_generation(object, &Value::Null),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => stored_versions(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => requester(object, context.user),
+        ("coordination.k8s.io", "Lease") => drop_coordination(object),
+        ("resource.k8s.io", "ResourceSlice") => drop_lists(object),
         _ => {}
+    }
+}
+
+/// Leases that several candidates coordinate are an alpha feature, which is off.
+fn drop_coordination(lease: &mut Value) {
+    for field in ["spec.strategy", "spec.preferredHolder"] {
+        remove(lease, field);
+    }
+}
+
+/// Attributes with several values are an alpha feature, which is off.
+fn drop_lists(slice: &mut Value) {
+    for device in items_mut(slice, "spec.devices") {
+        for (_, attribute) in device["attributes"].as_object_mut().into_iter().flatten() {
+            for list in ["ints", "bools", "strings", "versions"] {
+                remove(attribute, list);
+            }
+        }
     }
 }
 
@@ -40,6 +60,8 @@ pub(super) fn update(facts: &Facts, object: &mut Value, old: &Value, _context: &
         ("apps", "DaemonSet") => template_generation(object, old),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => stored_versions(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => copy(object, old, "spec"),
+        ("coordination.k8s.io", "Lease") => drop_coordination(object),
+        ("resource.k8s.io", "ResourceSlice") => drop_lists(object),
         _ => {}
     }
 }

@@ -27,11 +27,9 @@ fn webhook(causes: &mut Causes, hook: &Value, path: &Path) {
     for (index, one) in items(hook, "rules").iter().enumerate() {
         rule(causes, one, &path.child("rules").index(index));
     }
-    for (field, known) in [
-        ("failurePolicy", &["Fail", "Ignore"][..]),
-        ("matchPolicy", &["Equivalent", "Exact"]),
-        ("reinvocationPolicy", &["IfNeeded", "Never"]),
-    ] {
+    for (field, known) in
+        [("failurePolicy", &["Fail", "Ignore"][..]), ("matchPolicy", &["Equivalent", "Exact"])]
+    {
         if let Some(value) = at(hook, field).as_str() {
             causes.one_of(&path.child(field), value, known);
         }
@@ -47,6 +45,9 @@ fn webhook(causes: &mut Causes, hook: &Value, path: &Path) {
     }
     for field in ["namespaceSelector", "objectSelector"] {
         causes.extend(meta::label_selector(at(hook, field), &path.child(field)));
+    }
+    if let Some(policy) = at(hook, "reinvocationPolicy").as_str() {
+        causes.one_of(&path.child("reinvocationPolicy"), policy, &["IfNeeded", "Never"]);
     }
     client_config(causes, at(hook, "clientConfig"), &path.child("clientConfig"));
 }

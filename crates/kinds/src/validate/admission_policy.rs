@@ -41,26 +41,8 @@ pub fn admission_policy(policy: &Value, old: Option<&Value>, compile: Compile<'_
         return causes.0;
     }
     let path = Path::new("spec");
-    causes.required_one_of(&path.child("failurePolicy"), text(spec, "failurePolicy"), &["Fail", "Ignore"]);
-    if !at(spec, "paramKind").is_null() {
-        param_kind(&mut causes, at(spec, "paramKind"), &path.child("paramKind"));
-    }
-    let constraints = path.child("matchConstraints");
-    if at(spec, "matchConstraints").is_null() {
-        causes.required(&constraints, "");
-    } else {
-        match_resources(&mut causes, at(spec, "matchConstraints"), &constraints);
-        if items(spec, "matchConstraints.resourceRules").is_empty() {
-            causes.required(&constraints.child("resourceRules"), "");
-        }
-    }
-    let kept = |field: &str| old.is_some_and(|old| semantically_equal(&old["spec"][field], &spec[field]));
-    if !(kept("paramKind") && kept("matchConditions")) {
-        match_conditions(&mut causes, items(spec, "matchConditions"), compile);
-    }
-    for (index, variable) in items(spec, "variables").iter().enumerate() {
-        self::variable(&mut causes, variable, &path.child("variables").index(index), compile);
-    }
+    match_part(&mut causes, spec, &path);
+    conditions_and_variables(&mut causes, spec, old, compile);
     if items(spec, "validations").is_empty() && items(spec, "auditAnnotations").is_empty() {
         for field in ["validations", "auditAnnotations"] {
             let detail = "validations or auditAnnotations must contain at least one item";
@@ -73,6 +55,102 @@ pub fn admission_policy(policy: &Value, old: Option<&Value>, compile: Compile<'_
     }
     audit_annotations(&mut causes, policy, &path.child("auditAnnotations"), compile);
     causes.0
+}
+
+/// The requests that a policy looks at.
+fn match_part(causes: &mut Causes, spec: &Value, path: &Path) {
+    causes.required_one_of(&path.child("failurePolicy"), text(spec, "failurePolicy"), &["Fail", "Ignore"]);
+    if !at(spec, "paramKind").is_null() {
+        param_kind(causes, at(spec, "paramKind"), &path.child("paramKind"));
+    }
+    let constraints = path.child("matchConstraints");
+    if at(spec, "matchConstraints").is_null() {
+        causes.required(&constraints, "");
+    } else {
+        match_resources(causes, at(spec, "matchConstraints"), &constraints);
+        if items(spec, "matchConstraints.resourceRules").is_empty() {
+            causes.required(&constraints.child("resourceRules"), "");
+        }
+    }
+}
+
+fn conditions_and_variables(causes: &mut Causes, spec: &Value, old: Option<&Value>, compile: Compile<'_>) {
+    let kept = |field: &str| old.is_some_and(|old| semantically_equal(&old["spec"][field], &spec[field]));
+    if !(kept("paramKind") && kept("matchConditions")) {
+        match_conditions(causes, items(spec, "matchConditions"), compile);
+    }
+    for (index, variable) in items(spec, "variables").iter().enumerate() {
+        let path = Path::new("spec.variables").index(index);
+        self::variable(causes, variable, &path, compile);
+    }
+}
+
+/// Returns the faults in the spec of a MutatingAdmissionPolicy, like [`admission_policy`]. Expressions that make patches
+/// are not compiled: nothing here evaluates them.
+pub fn mutating_admission_policy(policy: &Value, old: Option<&Value>, compile: Compile<'_>) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    let spec = &policy["spec"];
+    if old.is_some_and(|old| semantically_equal(&old["spec"], spec)) {
+        return causes.0;
+    }
+    let path = Path::new("spec");
+    match_part(&mut causes, spec, &path);
+    mutable_operations(&mut causes, at(spec, "matchConstraints"), &path.child("matchConstraints"));
+    conditions_and_variables(&mut causes, spec, old, compile);
+    let mutations = items(spec, "mutations");
+    if mutations.is_empty() {
+        causes.required(&path.child("mutations"), "mutations must contain at least one item");
+    }
+    for (index, one) in mutations.iter().enumerate() {
+        mutation(&mut causes, one, &path.child("mutations").index(index));
+    }
+    let policy = text(spec, "reinvocationPolicy");
+    causes.required_one_of(&path.child("reinvocationPolicy"), policy, &["IfNeeded", "Never"]);
+    causes.0
+}
+
+/// Only what is created or updated can be changed.
+fn mutable_operations(causes: &mut Causes, resources: &Value, path: &Path) {
+    for rule in items(resources, "resourceRules") {
+        for operation in items(rule, "operations").iter().filter_map(Value::as_str) {
+            let path = path.child("resourceRules.operations");
+            causes.one_of(&path, operation, &["*", "CONNECT", "CREATE", "UPDATE"]);
+        }
+    }
+}
+
+fn mutation(causes: &mut Causes, mutation: &Value, path: &Path) {
+    let kind = text(mutation, "patchType");
+    causes.required_one_of(&path.child("patchType"), kind, &["ApplyConfiguration", "JSONPatch"]);
+    let (own, other) = match kind {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        _ => return,
+    };
+    if at(mutation, own).is_null() {
+        causes.required(&path.child(own), &format!("must be specified when patchType is {kind}"));
+    } else if text(at(mutation, own), "expression").trim().is_empty() {
+        causes.required(&path.child(own).child("expression"), "");
+    }
+    if !at(mutation, other).is_null() {
+        let detail = format!("must not be specified when patchType is {kind}");
+        causes.invalid(&path.child(other), format!("{{{other}}}"), &detail);
+    }
+}
+
+/// A MutatingAdmissionPolicyBinding.
+pub(super) fn mutating_binding(causes: &mut Causes, object: &Value) {
+    let (spec, path) = (at(object, "spec"), Path::new("spec"));
+    causes.named(&path.child("policyName"), text(spec, "policyName"), name::dns1123_subdomain);
+    if !at(spec, "paramRef").is_null() {
+        param_ref(causes, at(spec, "paramRef"), &path.child("paramRef"));
+    }
+    let resources = at(spec, "matchResources");
+    if !resources.is_null() {
+        let path = path.child("matchResources");
+        match_resources(causes, resources, &path);
+        mutable_operations(causes, resources, &path);
+    }
 }
 
 fn param_kind(causes: &mut Causes, kind: &Value, path: &Path) {

@@ -28,6 +28,7 @@ pub(super) fn autoscaler(causes: &mut Causes, object: &Value) {
     }
     let target = at(spec, "scaleTargetRef");
     reference(causes, target, &path.child("scaleTargetRef"));
+    target_version(causes, target, &path.child("scaleTargetRef"));
     let metrics = items(spec, "metrics");
     for (index, one) in metrics.iter().enumerate() {
         metric(causes, one, &path.child("metrics").index(index));
@@ -56,6 +57,10 @@ fn reference(causes: &mut Causes, target: &Value, path: &Path) {
             causes.wrong(&path.child(field), value, &NameRule::PathSegment.check(value, false));
         }
     }
+}
+
+/// The object that is scaled, which only one kind of the core group can be.
+fn target_version(causes: &mut Causes, target: &Value, path: &Path) {
     let version = text(target, "apiVersion");
     if !version.contains('/') && text(target, "kind") != "ReplicationController" {
         causes.invalid(&path.child("apiVersion"), version, "apiVersion must specify API group");

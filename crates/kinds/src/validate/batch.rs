@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::check::Causes;
 use super::workload::shown_labels;
+use super::{job_policy, networking};
 use super::{meta, pod};
 use crate::access::{at, copy, int, text, truth};
 use crate::cron::Schedule;
@@ -11,6 +12,9 @@ use crate::go_struct;
 use crate::strategy::semantically_equal;
 use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::selector::LabelSelector;
+
+/// Maximum number of bytes in the name of a controller that manages Jobs.
+const LONGEST_MANAGER: usize = 63;
 
 pub(super) fn job(causes: &mut Causes, object: &Value) {
     generated_selector(causes, object);
@@ -80,7 +84,19 @@ fn any_job_spec(causes: &mut Causes, spec: &Value, path: &Path) {
     ] {
         causes.non_negative(&path.child(field), int(spec, field));
     }
+    if int(spec, "maxFailedIndexes").is_some() && at(spec, "backoffLimitPerIndex").is_null() {
+        causes.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+    }
+    if let Some(manager) = at(spec, "managedBy").as_str() {
+        let path = path.child("managedBy");
+        networking::domain_prefixed_path(causes, manager, &path);
+        if manager.len() > LONGEST_MANAGER {
+            causes.push(Cause::too_long(&path, LONGEST_MANAGER));
+        }
+    }
     completion_mode(causes, spec, path);
+    job_policy::failure(causes, spec, &path.child("podFailurePolicy"));
+    job_policy::success(causes, spec, &path.child("successPolicy"));
     replacement(causes, spec, &path.child("podReplacementPolicy"));
     let template = at(spec, "template");
     let template_path = path.child("template");
@@ -108,11 +124,49 @@ fn completion_mode(causes: &mut Causes, spec: &Value, path: &Path) {
         if at(spec, "completions").is_null() {
             causes.required(&path.child("completions"), "when completion mode is Indexed");
         }
+        indexed(causes, spec, path);
     } else if mode.is_none_or(|mode| mode == "NonIndexed") {
         for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if let Some(number) = int(spec, field) {
                 causes.invalid(&path.child(field), number, "requires indexed completion mode");
             }
+        }
+    }
+}
+
+/// Limits of indexed Jobs: so many failed indexes fit into the status.
+fn indexed(causes: &mut Causes, spec: &Value, path: &Path) {
+    const MOST_PARALLEL: i64 = 100_000;
+    const SOFT_LIMIT: i64 = 100_000;
+    const MOST_BEYOND: i64 = 10_000;
+    let number = |field: &str| int(spec, field);
+    let (parallel, failed) = (path.child("parallelism"), path.child("maxFailedIndexes"));
+    let above = |field: &str, most: i64| number(field).filter(|number| *number > most);
+    if let Some(number) = above("parallelism", MOST_PARALLEL) {
+        let detail = format!("must be less than or equal to {MOST_PARALLEL} when completion mode is Indexed");
+        causes.invalid(&parallel, number, &detail);
+    }
+    let completions = number("completions");
+    if let Some(number) = above("maxFailedIndexes", completions.unwrap_or(i64::MAX)) {
+        causes.invalid(&failed, number, "must be less than or equal to completions");
+    }
+    if let Some(number) = above("maxFailedIndexes", MOST_PARALLEL) {
+        causes.invalid(&failed, number, &format!("must be less than or equal to {MOST_PARALLEL}"));
+    }
+    if completions.is_none_or(|number| number <= SOFT_LIMIT) || number("backoffLimitPerIndex").is_none() {
+        return;
+    }
+    if number("maxFailedIndexes").is_none() {
+        let detail = format!("must be specified when completions is above {SOFT_LIMIT}");
+        causes.required(&failed, &detail);
+    }
+    for (field, path) in [("parallelism", &parallel), ("maxFailedIndexes", &failed)] {
+        if let Some(number) = above(field, MOST_BEYOND) {
+            let detail = format!(
+                "must be less than or equal to {MOST_BEYOND} when completions are above {SOFT_LIMIT} and used with backoff \
+                 limit per index"
+            );
+            causes.invalid(path, number, &detail);
         }
     }
 }
@@ -211,6 +265,11 @@ pub(super) fn cron_job(causes: &mut Causes, object: &Value, create: bool) {
 
 fn job_template(causes: &mut Causes, template: &Value, path: &Path) {
     any_job_spec(causes, at(template, "spec"), &path.child("spec"));
+    let selector = at(template, "spec.selector");
+    if !selector.is_null() {
+        let shown = BadValue::raw(meta::show_selector(selector));
+        causes.invalid(&path.child("spec.selector"), shown, "`selector` will be auto-generated");
+    }
     if truth(template, "spec.manualSelector") {
         causes.push(Cause::not_supported(
             &path.child("spec.manualSelector"),

@@ -3,13 +3,16 @@
 //! Each function returns what is wrong; nothing means that the object is good. Causes come in the real
 //! server's order; where that is the order of a Go map, which is none, they are sorted by key.
 
+mod access_review;
 mod admission_policy;
 mod autoscaling;
 mod batch;
+mod job_policy;
 mod config;
 mod status;
 mod cluster;
 mod crd;
+mod device;
 mod csi;
 mod admission;
 mod event;
@@ -19,13 +22,13 @@ mod networking;
 mod node;
 mod policy;
 mod rbac;
-mod trust;
-mod certificates;
 mod quota;
 mod service;
 mod storage;
 mod workload;
 mod pod;
+mod trust;
+mod certificates;
 mod check;
 mod meta;
 
@@ -33,7 +36,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-pub use admission_policy::{Compile, Use, admission_policy};
+pub use access_review::access_review;
+pub use admission_policy::{Compile, Use, admission_policy, mutating_admission_policy};
 pub use config::FROZEN;
 pub use crd::same_in_all_versions;
 pub use meta::{annotations, label_selector, labels};
@@ -196,6 +200,11 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ("flowcontrol.apiserver.k8s.io", _) => flow_control::priority_level(causes, object),
         ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(causes, object),
         ("storagemigration.k8s.io", _) => cluster::migration(causes, object),
+        ("resource.k8s.io", "DeviceClass") => device::class(causes, object),
+        ("resource.k8s.io", "DeviceTaintRule") => device::taint_rule(causes, object),
+        ("resource.k8s.io", "ResourceClaim") => device::claim(causes, object),
+        ("resource.k8s.io", "ResourceClaimTemplate") => device::template(causes, object),
+        ("resource.k8s.io", "ResourceSlice") => device::slice(causes, object),
         ("coordination.k8s.io", "Lease") => policy::lease(causes, object),
         ("storage.k8s.io", "StorageClass") => storage::class(causes, object),
         ("storage.k8s.io", "CSIDriver") => csi::driver(causes, object),
@@ -210,6 +219,9 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ) => admission::webhooks(causes, object),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             admission_policy::binding(causes, object);
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            admission_policy::mutating_binding(causes, object);
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::definition(causes, object, &Value::Null),
         _ => {}
@@ -262,6 +274,9 @@ fn changed(causes: &mut Causes, facts: &Facts, object: &Value, old: &Value) {
         ("certificates.k8s.io", "PodCertificateRequest") => {
             trust::pod_certificate_update(causes, object, old);
         }
+        ("resource.k8s.io", "ResourceClaim") => device::claim_update(causes, object, old),
+        ("resource.k8s.io", "ResourceClaimTemplate") => device::template_update(causes, object, old),
+        ("resource.k8s.io", "ResourceSlice") => device::slice_update(causes, object, old),
         // The status and the finalizers have subresources of their own.
         ("", "Namespace") => {}
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class_update(causes, object, old),

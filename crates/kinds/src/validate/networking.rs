@@ -8,7 +8,7 @@ use super::check::{Causes, parse_cidr, special_ip};
 use super::meta::{self, IMMUTABLE};
 use crate::access::{at, int, items, text};
 use setpoint_api::cause::{BadValue, Cause, Path};
-use setpoint_api::name;
+use setpoint_api::name::{self, NameRule};
 
 pub(super) fn ingress(causes: &mut Causes, object: &Value) {
     let (path, spec) = (Path::new("spec"), at(object, "spec"));
@@ -135,9 +135,45 @@ pub(super) fn ingress_class(causes: &mut Causes, object: &Value) {
         causes.push(Cause::too_long(&path, 250));
     }
     domain_prefixed_path(causes, controller, &path);
+    let parameters = at(object, "spec.parameters");
+    if !parameters.is_null() {
+        class_parameters(causes, parameters, &Path::new("spec.parameters"));
+    }
 }
 
-fn domain_prefixed_path(causes: &mut Causes, value: &str, path: &Path) {
+/// The object that has the parameters of a class.
+fn class_parameters(causes: &mut Causes, parameters: &Value, path: &Path) {
+    if let Some(group) = at(parameters, "apiGroup").as_str() {
+        causes.wrong(&path.child("apiGroup"), group, &name::dns1123_subdomain(group));
+    }
+    let mut declared = Causes::default();
+    for field in ["kind", "name"] {
+        let value = text(parameters, field);
+        if value.is_empty() {
+            declared.required(&path.child(field), "");
+        } else {
+            causes.wrong(&path.child(field), value, &NameRule::PathSegment.check(value, false));
+        }
+    }
+    let (at_namespace, namespace) = (path.child("namespace"), at(parameters, "namespace").as_str());
+    match (at(parameters, "scope").as_str(), namespace) {
+        (None, _) => causes.required(&path.child("scope"), ""),
+        (Some("Namespace"), None) => {
+            causes.required(&at_namespace, "`parameters.scope` is set to 'Namespace'");
+        }
+        (Some("Namespace"), Some(namespace)) => {
+            causes.wrong(&at_namespace, namespace, &name::dns1123_label(namespace));
+        }
+        (Some("Cluster"), Some(_)) => {
+            causes.forbidden(&at_namespace, "`parameters.scope` is set to 'Cluster'");
+        }
+        (Some("Cluster"), None) => {}
+        (Some(scope), _) => causes.one_of(&path.child("scope"), scope, &["Cluster", "Namespace"]),
+    }
+    causes.extend(declared.0);
+}
+
+pub(super) fn domain_prefixed_path(causes: &mut Causes, value: &str, path: &Path) {
     if value.is_empty() {
         return causes.required(path, "");
     }
@@ -193,13 +229,26 @@ fn policy_port(causes: &mut Causes, port: &Value, path: &Path) {
         causes.one_of(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]);
     }
     let number = at(port, "port");
-    if !number.is_null() {
-        causes.port_or_name(&path.child("port"), number);
-    }
-    if let (Some(end), Some(start)) = (int(port, "endPort"), number.as_i64())
-        && end < start
-    {
-        causes.invalid(&path.child("endPort"), end, "must be greater than or equal to `port`");
+    let (at_port, at_end) = (path.child("port"), path.child("endPort"));
+    let Some(end) = int(port, "endPort") else {
+        if !number.is_null() {
+            causes.port_or_name(&at_port, number);
+        }
+        return;
+    };
+    match number {
+        Value::Null => causes.invalid(&at_end, end, "may not be specified when `port` is not specified"),
+        Value::String(_) => {
+            causes.invalid(&at_end, end, "may not be specified when `port` is non-numeric");
+            causes.port_or_name(&at_port, number);
+        }
+        start => {
+            causes.port_or_name(&at_port, start);
+            if start.as_i64().is_some_and(|start| end < start) {
+                causes.invalid(&at_end, end, "must be greater than or equal to `port`");
+            }
+            causes.wrong_number(&at_end, end, &name::port_number(end));
+        }
     }
 }
 
@@ -321,8 +370,29 @@ pub(super) fn endpoint_slice(causes: &mut Causes, object: &Value) {
         if let Some(host) = at(endpoint, "hostname").as_str() {
             causes.wrong(&path.child("hostname"), host, &name::dns1123_label(host));
         }
+        for (list, rule) in [
+            ("forZones", name::label_value as fn(&str) -> Vec<String>),
+            ("forNodes", name::dns1123_subdomain),
+        ] {
+            hints(causes, items(at(endpoint, "hints"), list), rule, &path.child("hints").child(list));
+        }
     }
     causes.extend(declared.0);
+}
+
+/// The zones or nodes that should use an endpoint.
+fn hints(causes: &mut Causes, hints: &[Value], rule: fn(&str) -> Vec<String>, path: &Path) {
+    const MOST: usize = 8;
+    if hints.len() > MOST {
+        return causes.push(Cause::too_many(path, hints.len(), MOST));
+    }
+    for (index, hint) in hints.iter().enumerate() {
+        let (path, name) = (path.index(index).child("name"), text(hint, "name"));
+        if hints[..index].iter().any(|earlier| text(earlier, "name") == name) {
+            causes.push(Cause::duplicate(&path, name));
+        }
+        causes.wrong(&path, name, &rule(name));
+    }
 }
 
 fn slice_ports(causes: &mut Causes, ports: &[Value]) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::certificates;
 use super::check::{Causes, NOT_NEGATIVE};
 use super::meta::IMMUTABLE;
-use super::{cluster, csi, flow_control, pod, quota, service, trust};
+use super::{cluster, csi, device, flow_control, pod, quota, service, trust};
 use crate::access::{at, entries, int, items, text, truth};
 use crate::facts::Facts;
 use setpoint_api::cause::{Cause, CauseType, Path};
@@ -40,6 +40,7 @@ pub(super) fn changed(causes: &mut Causes, facts: &Facts, new: &Value, old: &Val
         ("certificates.k8s.io", "PodCertificateRequest") => trust::pod_certificate_status(causes, new, old),
         ("flowcontrol.apiserver.k8s.io", _) => flow_control::conditions(causes, new),
         ("storage.k8s.io", "VolumeAttachment") => csi::attachment(causes, new),
+        ("resource.k8s.io", "ResourceClaim") => device::claim_status(causes, new, old),
         ("storagemigration.k8s.io", _) => cluster::migration_status(causes, new, old),
         ("certificates.k8s.io", _) => certificates::conditions(causes, new),
         ("policy", _) => disruption_budget(causes, new),

@@ -23,7 +23,11 @@ const HOUR: i64 = 60 * 60;
 
 /// Checks the name of a bundle: the name of its signer is its beginning.
 pub(super) fn bundle_name(object: &Value, name: &str, prefix: bool) -> Vec<String> {
-    let signer = text(object, "spec.signerName");
+    bundle_name_of(text(object, "spec.signerName"), name, prefix)
+}
+
+/// Checks the name of a bundle of this signer; an empty one is none.
+pub(super) fn bundle_name_of(signer: &str, name: &str, prefix: bool) -> Vec<String> {
     if signer.is_empty() {
         if name.contains(':') {
             return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];

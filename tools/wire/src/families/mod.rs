@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod apply_special;
+pub mod corpus;
 pub mod definitions;
 pub mod found;
 pub mod pieces;
@@ -11,11 +12,16 @@ pub mod rich;
 pub mod views;
 pub mod objects;
 
+use anyhow::Result;
+
 use crate::scenario::Scenario;
 
 /// Every family, by the name of its transcript file.
-pub fn all() -> Vec<(String, Vec<Scenario>)> {
-    vec![
+///
+/// # Errors
+/// When the test data of Kubernetes cannot be read.
+pub fn all() -> Result<Vec<(String, Vec<Scenario>)>> {
+    Ok(vec![
         ("apply".to_owned(), apply::scenarios()),
         ("apply-special".to_owned(), apply_special::scenarios()),
         ("found".to_owned(), found::scenarios()),
@@ -23,5 +29,6 @@ pub fn all() -> Vec<(String, Vec<Scenario>)> {
         ("values".to_owned(), values::scenarios()),
         ("views".to_owned(), views::scenarios()),
         ("strategic".to_owned(), strategic::scenarios()),
-    ]
+        ("corpus".to_owned(), corpus::scenarios()?),
+    ])
 }

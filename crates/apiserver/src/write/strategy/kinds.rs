@@ -38,6 +38,7 @@ pub(super) fn of(resource: &Resource) -> &'static dyn Strategy {
         (RBAC, "roles" | "clusterroles") => &Role,
         (RBAC, "rolebindings" | "clusterrolebindings") => &RoleBinding,
         (configured::GROUP, "validatingadmissionpolicies") => &AdmissionPolicy,
+        (configured::GROUP, "mutatingadmissionpolicies") => &MutatingPolicy,
         (configured::GROUP, _) => &AdmissionConfiguration,
         (definition::GROUP, definition::PLURAL) => &Definition,
         _ => &Plain,
@@ -152,13 +153,23 @@ struct AdmissionConfiguration;
 
 impl Strategy for AdmissionConfiguration {
     fn validate(&self, _: &Resource, candidate: &Candidate<'_>, causes: &mut Vec<Cause>) -> Vec<Cause> {
-        causes.extend(configured::validate(candidate.new, candidate.old));
+        in_place(causes, configured::validate(candidate.new, candidate.old));
         causes.extend(reserved_name(candidate));
         Vec::new()
     }
 
     fn committed<'a>(&self, server: &'a Server, _: &'a [Arc<StoreEvent>]) -> BoxFuture<'a, ()> {
         async { server.webhooks_changed() }.boxed()
+    }
+}
+
+/// Adds the causes about the conditions of webhooks where kube-apiserver has them: before those about review versions.
+fn in_place(causes: &mut Vec<Cause>, compiled: Vec<Cause>) {
+    for cause in compiled {
+        let hook = cause.field.split_once(']').map_or("", |(hook, _)| hook);
+        let after = format!("{hook}].admissionReviewVersions");
+        let place = causes.iter().position(|one| one.field.starts_with(&after)).unwrap_or(causes.len());
+        causes.insert(place, cause);
     }
 }
 
@@ -177,6 +188,20 @@ impl Strategy for AdmissionPolicy {
         if !candidate.is_status() {
             causes.extend(policy::validate(candidate.new, candidate.old));
         }
+        causes.extend(reserved_name(candidate));
+        Vec::new()
+    }
+
+    fn committed<'a>(&self, server: &'a Server, events: &'a [Arc<StoreEvent>]) -> BoxFuture<'a, ()> {
+        AdmissionConfiguration.committed(server, events)
+    }
+}
+
+struct MutatingPolicy;
+
+impl Strategy for MutatingPolicy {
+    fn validate(&self, _: &Resource, candidate: &Candidate<'_>, causes: &mut Vec<Cause>) -> Vec<Cause> {
+        causes.extend(policy::validate_mutating(candidate.new, candidate.old));
         causes.extend(reserved_name(candidate));
         Vec::new()
     }

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::env;
 use crate::access::{at, int, items, text};
+use crate::go_struct;
 use crate::validate::check::{Causes, no_backsteps};
-use crate::validate::meta;
-use setpoint_api::cause::{Cause, Path};
+use crate::validate::{certificates, meta, trust};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
 
@@ -277,6 +278,10 @@ fn projected(causes: &mut Causes, source: &Value, path: &Path) {
             }
             found += 1;
             projection(causes, kind, part, volume, &path.child(kind));
+            let target = text(part, "path");
+            if !paths.insert(target) && !target.is_empty() {
+                causes.invalid(volume, target, "conflicting duplicate paths");
+            }
             for target in items(part, "items").iter().map(|item| text(item, "path")) {
                 if !paths.insert(target) && !target.is_empty() {
                     let shown = if kind == "downwardAPI" { target } else { text(part, "name") };
@@ -314,8 +319,48 @@ fn projection(causes: &mut Causes, kind: &str, part: &Value, volume: &Path, path
                 non_reserved_path(causes, &volume.child("path"), text(part, "path"));
             }
         }
+        "clusterTrustBundle" => trust_bundle(causes, part, path),
         _ => {}
     }
+}
+
+/// Trust anchors are those of one bundle, or of the bundles of a signer.
+fn trust_bundle(causes: &mut Causes, part: &Value, path: &Path) {
+    let selector = at(part, "labelSelector");
+    match (at(part, "name").as_str(), at(part, "signerName").as_str()) {
+        (Some(_), Some(_)) => {
+            let shown = BadValue::raw(go_struct::line("core.ClusterTrustBundleProjection", part));
+            causes.invalid(path, shown, "only one of name and signerName may be used");
+        }
+        (Some(name), None) => {
+            let at_name = path.child("name");
+            if name.is_empty() {
+                causes.required(&at_name, "must be a valid object name");
+            }
+            let signer = name.rsplit_once(':').map_or(String::new(), |(signer, _)| signer.replace(':', "/"));
+            for wrong in trust::bundle_name_of(&signer, name, false) {
+                causes.invalid(&at_name, name, &format!("not a valid clustertrustbundlename: {wrong}"));
+            }
+            if !selector.is_null() {
+                let shown = BadValue::raw(meta::show_selector(selector));
+                let detail = "labelSelector must be unset if name is specified";
+                causes.invalid(&path.child("labelSelector"), shown, detail);
+            }
+        }
+        (None, Some(signer)) => {
+            let at_signer = path.child("signerName");
+            if signer.is_empty() {
+                causes.required(&at_signer, "must be a valid signer name");
+            }
+            certificates::signer(causes, signer, &at_signer);
+            causes.extend(meta::label_selector(selector, &path.child("labelSelector")));
+        }
+        (None, None) => causes.required(path, "either name or signerName must be specified"),
+    }
+    if text(part, "path").is_empty() {
+        causes.required(&path.child("path"), "");
+    }
+    non_reserved_path(causes, &path.child("path"), text(part, "path"));
 }
 
 fn ephemeral(causes: &mut Causes, source: &Value, path: &Path) {
