@@ -5,6 +5,8 @@ use setpoint::recorder::EventType;
 use setpoint::recorder::{EventApi, reference};
 use setpoint::{Manager, Recorder};
 
+use crate::status;
+
 /// Returns a recorder like a kubelet's: each event has the pod's node as its host.
 pub(crate) fn recorder(manager: &Manager) -> Recorder {
     manager.recorder("kubelet").with_api(EventApi::CoreV1)
@@ -26,6 +28,11 @@ impl<'a> PodEvents<'a> {
     /// Writes a warning about the whole pod.
     pub(crate) fn warning(&self, reason: &str, message: impl Into<String>) {
         self.recorder.warning(self.pod, reason, message);
+    }
+
+    /// Writes the event of a pod that was active for too long.
+    pub(crate) fn expired(&self) {
+        self.recorder.normal(self.pod, status::DEADLINE_EXCEEDED, status::DEADLINE_EXCEEDED_MESSAGE);
     }
 
     /// Writes an event about one container.

@@ -205,6 +205,9 @@ impl Reconciler for Pods {
                 plan
             }
         };
+        if plan.expired {
+            PodEvents::of(ctx.recorder(), &pod).expired();
+        }
         self.carry_out(ctx, &pod, plan, now).await
     }
 }

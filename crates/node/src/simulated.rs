@@ -28,6 +28,8 @@ pub struct Plan {
     pub status: Option<PodStatus>,
     /// The containers that ended because the image that they should run is another.
     pub redefined: Vec<String>,
+    /// The pod has failed because it was active for longer than it may be.
+    pub expired: bool,
     /// All containers have stopped and the pod was to go: delete it for good.
     pub remove: bool,
     /// When to look again though nothing was written meanwhile.
@@ -43,6 +45,11 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     let stored = pod.status.clone().unwrap_or_default();
     if matches!(stored.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return Plan::default();
+    }
+    if let Some(end) = status::active_until(pod).filter(|end| *end <= now) {
+        let mut next = stopped(pod, &stored, end);
+        status::expire(&mut next, pod, end);
+        return Plan { status: Some(next), expired: true, ..Plan::default() };
     }
     let script = &with_usual_end(script, pod, spec);
     let started = stored.start_time.as_ref().map_or(now, |time| time.0);
@@ -64,7 +71,9 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     status::reached_addresses(&mut next, addresses);
     status::phase(&mut next, spec);
     status::conditions(&mut next, pod, now);
-    Plan { status: (next != stored).then_some(next), redefined, remove: false, again_at: container_again }
+    let until = spec.active_deadline_seconds.map(|seconds| started + SignedDuration::from_secs(seconds));
+    let again_at = container_again.into_iter().chain(until).min();
+    Plan { status: (next != stored).then_some(next), redefined, again_at, ..Plan::default() }
 }
 
 /// The script of a pod, which ends after a moment if the pod runs to completion: one of a Job, or one with a command

@@ -1,6 +1,6 @@
 //! The parts of a pod's status that follow from its containers' states, however these run.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
     Container, ContainerStateTerminated, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec,
     PodStatus,
@@ -72,7 +72,28 @@ pub fn phase(status: &mut PodStatus, spec: &PodSpec) {
     status.phase = Some(phase.into());
 }
 
-/// The five conditions that a kubelet keeps, in its order; times move only when the value changes.
+/// The reason of a pod that was active for longer than it may be.
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// The same in words, in the pod's status and its event.
+pub const DEADLINE_EXCEEDED_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// Returns the time until which a pod may be active, or `None` if it may be for ever or has not started.
+pub fn active_until(pod: &Pod) -> Option<Timestamp> {
+    let started = pod.status.as_ref()?.start_time.as_ref()?.0;
+    let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
+    started.checked_add(SignedDuration::from_secs(seconds)).ok()
+}
+
+/// Marks a pod as failed because it was active for too long.
+pub fn expire(status: &mut PodStatus, pod: &Pod, now: Timestamp) {
+    status.phase = Some("Failed".into());
+    status.reason = Some(DEADLINE_EXCEEDED.into());
+    status.message = Some(DEADLINE_EXCEEDED_MESSAGE.into());
+    conditions(status, pod, now);
+}
+
+/// The five conditions that a kubelet keeps, in its order, and the generation that they are of. Times move only when
+/// the value changes.
 pub fn conditions(status: &mut PodStatus, pod: &Pod, now: Timestamp) {
     let containers = status.container_statuses.as_deref().unwrap_or_default();
     let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
@@ -105,6 +126,7 @@ pub fn conditions(status: &mut PodStatus, pod: &Pod, now: Timestamp) {
         condition("PodScheduled", true, None, None),
     ];
     let stored = status.conditions.take().unwrap_or_default();
+    status.observed_generation = pod.metadata.generation;
     for condition in &mut wanted {
         condition.observed_generation = pod.metadata.generation;
         let before = stored.iter().find(|c| c.type_ == condition.type_);

@@ -19,6 +19,8 @@ pub struct References {
     pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
     /// The PersistentVolumes of the pod's volumes, by volume name, or the reason why there is none.
     pub volumes: BTreeMap<String, Result<String, Unbound>>,
+    /// The ClusterTrustBundles, if a volume projects some of them.
+    pub trust_bundles: Vec<serde_json::Value>,
     /// Variables by which containers find Services.
     pub services: BTreeMap<String, String>,
     /// The node's capacity, which is the limit of a container without one.
@@ -59,6 +61,12 @@ pub enum ReferenceError {
         /// The object.
         name: String,
     },
+    /// No bundle of trust anchors has the signer and the labels.
+    #[error("combination of signerName and labelSelector matched zero ClusterTrustBundles")]
+    NoTrustBundle,
+    /// A bundle of trust anchors is named in neither way.
+    #[error("ClusterTrustBundle projection requires either name or signerName to be set")]
+    UnnamedTrustBundle,
     /// The downward API has no such field.
     #[error("unsupported fieldPath: {0}")]
     Field(String),

@@ -8,6 +8,7 @@ pub(crate) mod probing;
 pub(crate) mod running;
 pub(crate) mod pods;
 pub(crate) mod mounts;
+pub(crate) mod trust_bundle;
 pub(crate) mod environment;
 pub(crate) mod lasting;
 pub(crate) mod own_folder;

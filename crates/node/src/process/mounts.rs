@@ -14,6 +14,7 @@ use super::environment::{
 use super::lasting;
 use super::mount_guard::Covered;
 use super::root::Mount;
+use super::trust_bundle;
 use super::volume::{File, Files};
 
 const DEFAULT_MODE: u32 = 0o644;
@@ -122,6 +123,10 @@ fn projection(
     if let Some(secret) = &source.secret {
         let found = references.secrets.get(&secret.name).map(|secret| secret_files(secret));
         return select("secret", &secret.name, found, secret.items.as_deref(), secret.optional, mode);
+    }
+    if let Some(bundle) = &source.cluster_trust_bundle {
+        let content = trust_bundle::anchors(bundle, &references.trust_bundles)?;
+        return Ok([(bundle.path.clone(), File { content, mode })].into());
     }
     let mut files = Files::new();
     if let Some(token) = &source.service_account_token

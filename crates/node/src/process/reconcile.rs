@@ -25,7 +25,7 @@ use super::probing::Probes;
 use super::root::{Mount, View};
 use super::running::Message;
 use super::start::{Start, StartKind};
-use super::{lasting, loader_variables, own_folder, program, service_links, volume};
+use super::{lasting, loader_variables, own_folder, program, service_links, trust_bundle, volume};
 use crate::address::{Listen, PodPorts, loopback};
 use crate::annotation::Script;
 use crate::events::PodEvents;
@@ -34,10 +34,14 @@ use crate::options::NodeOptions;
 use crate::plain_file;
 use crate::probe::{Check, Schedule, schedule};
 use crate::simulated::Plan;
-use crate::status::Addresses;
+use crate::status::{self, Addresses};
 
 /// A stored token that is longer is cut, and therefore requested again.
 const TOKEN_BYTES: u64 = 64 * 1024;
+
+/// Interval at which the trust anchors of a pod are read again. No watch tells of their changes: it would cost every
+/// cluster, and few pods use them.
+const TRUST_BUNDLE_LOOK: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 
 /// Whether any container of the pod runs as a process.
 pub fn is_process(pod: &Pod, images: &ImageTable) -> bool {
@@ -71,13 +75,16 @@ impl PodReconcile<'_> {
             self.pods.stop(key, true);
             return Ok(Plan::default());
         }
+        if let Some(end) = status::active_until(pod).filter(|end| *end <= self.now) {
+            return Ok(self.expire(key, pod, end));
+        }
         self.admit(key, pod)?;
         self.pods.redefine(key, pod, grace(pod));
         let mut references = self.references(ctx.client(), pod).await?;
         let (tokens, renew_at) = self.tokens(ctx.client(), pod).await?;
         // Files and variables may contain the pod's address, which its status lacks before the first start.
         let mut addressed = pod.clone();
-        crate::status::addresses(addressed.status.get_or_insert_default(), self.addresses);
+        status::addresses(addressed.status.get_or_insert_default(), self.addresses);
         let ready = self.write_volumes(ctx, &addressed, &references, &tokens);
         let mut planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
         if ready && !planned.start.is_empty() {
@@ -92,7 +99,10 @@ impl PodReconcile<'_> {
         }
         // The arrival of a missing object wakes the pod. A disk error does not, so look again after a pause.
         let unmounted = (!ready).then(|| self.now + jiff::SignedDuration::from_secs(10));
-        let again_at = planned.again_at.into_iter().chain(renew_at).chain(unmounted).min();
+        let until = status::active_until(pod);
+        let anchors = trust_bundle::wants(pod).then(|| self.now + TRUST_BUNDLE_LOOK);
+        let others = renew_at.into_iter().chain(unmounted).chain(until).chain(anchors);
+        let again_at = planned.again_at.into_iter().chain(others).min();
         Ok(Plan { status: planned.status, again_at, ..Plan::default() })
     }
 
@@ -110,6 +120,9 @@ impl PodReconcile<'_> {
             if let Some(found) = client.get::<Secret>((namespace.as_str(), name.as_str())).await? {
                 references.secrets.insert(name, found);
             }
+        }
+        if trust_bundle::wants(pod) {
+            references.trust_bundles = trust_bundle::list(client).await?;
         }
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some(name) = lasting::claim_name(pod, volume) else { continue };
@@ -181,6 +194,19 @@ impl PodReconcile<'_> {
         let again_at =
             if self.now < deadline { deadline } else { self.now + jiff::SignedDuration::from_secs(1) };
         Plan { again_at: Some(again_at), ..Plan::default() }
+    }
+
+    /// Stops the containers of a pod that was active for too long. The pod has failed when none runs any more.
+    fn expire(&self, key: &Key, pod: &Pod, end: Timestamp) -> Plan {
+        let kill_at = end.checked_add(grace(pod)).unwrap_or(end);
+        if !self.pods.stop(key, self.now >= kill_at) {
+            let again_at = kill_at.max(self.now + jiff::SignedDuration::from_secs(1));
+            return Plan { again_at: Some(again_at), ..Plan::default() };
+        }
+        let planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
+        let mut next = planned.status.or_else(|| pod.status.clone()).unwrap_or_default();
+        status::expire(&mut next, pod, self.now);
+        Plan { status: Some(next), expired: true, ..Plan::default() }
     }
 
     /// Writes the files of every volume. Returns false, and writes an event, if a referenced object is missing.

@@ -224,3 +224,35 @@ fn a_pod_that_is_held_is_seen_to_have_ended_before_it_goes() {
         }
     }
 }
+
+#[test]
+fn a_pod_that_is_active_for_too_long_fails() {
+    let mut pod = pod("Always");
+    pod.spec.as_mut().unwrap().active_deadline_seconds = Some(30);
+    assert_eq!(step(&mut pod, &Script::default(), at(0)).again_at, Some(at(30)));
+    assert_eq!(step(&mut pod, &Script::default(), at(29)).again_at, Some(at(30)));
+    assert_eq!(phase_of(&pod), "Running");
+    let ended = step(&mut pod, &Script::default(), at(31));
+    let status = pod.status.clone().unwrap();
+    assert_eq!((phase_of(&pod), ready(&pod), ended.expired), ("Failed", false, true));
+    assert_eq!(status.reason.as_deref(), Some("DeadlineExceeded"));
+    assert_eq!(
+        status.message.as_deref(),
+        Some("Pod was active on the node longer than the specified deadline")
+    );
+    let end = status.container_statuses.unwrap()[0].state.clone().unwrap().terminated.unwrap();
+    assert_eq!((end.exit_code, end.finished_at), (143, Some(Time(at(30)))));
+    assert_eq!(step(&mut pod, &Script::default(), at(60)), Plan::default(), "a failed pod stays as it is");
+}
+
+#[test]
+fn the_status_names_the_generation_that_it_is_of() {
+    let mut pod = pod("Always");
+    step(&mut pod, &Script::default(), at(0));
+    assert_eq!(pod.status.as_ref().unwrap().observed_generation, Some(1));
+    pod.metadata.generation = Some(2);
+    step(&mut pod, &Script::default(), at(1));
+    let status = pod.status.unwrap();
+    assert_eq!(status.observed_generation, Some(2));
+    assert!(status.conditions.unwrap().iter().all(|condition| condition.observed_generation == Some(2)));
+}
