@@ -19,6 +19,7 @@
 //! | `serviceaccount-token` | the tokens in Secrets, of accounts that exist |
 //! | `rootca` | `kube-root-ca.crt` in every namespace |
 //! | `endpoints`, `endpointslice` | the addresses of Services' pods |
+//! | `endpointslicemirroring` | the addresses that users write into Endpoints |
 //! | `nodelifecycle` | taints of nodes, and conditions of silent nodes |
 //! | `podgc` | pods that no node will end |
 //! | `tainteviction` | pods of nodes with NoExecute taints |
@@ -48,6 +49,7 @@ mod token;
 mod rootca;
 mod serviceaccount;
 mod endpoints;
+mod endpointslicemirroring;
 mod endpointslice;
 mod nodelifecycle;
 mod podgc;

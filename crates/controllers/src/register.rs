@@ -6,9 +6,10 @@ use setpoint::{Manager, SetupError};
 
 use crate::token::TokenSigner;
 use crate::{
-    aggregation, cronjob, daemonset, deployment, disruption, endpoints, endpointslice, garbage, job,
-    namespace, nodelifecycle, podgc, protection, replicaset, resourcequota, rootca, scheduler,
-    serviceaccount, statefulset, tainteviction, token, ttlafterfinished, volume,
+    aggregation, cronjob, daemonset, deployment, disruption, endpoints, endpointslice,
+    endpointslicemirroring, garbage, job, namespace, nodelifecycle, podgc, protection, replicaset,
+    resourcequota, rootca, scheduler, serviceaccount, statefulset, tainteviction, token, ttlafterfinished,
+    volume,
 };
 
 /// The names of all controllers, as [`Options::only`] takes them.
@@ -28,6 +29,7 @@ pub const NAMES: &[&str] = &[
     "rootca",
     "endpoints",
     "endpointslice",
+    "endpointslicemirroring",
     "nodelifecycle",
     "podgc",
     "tainteviction",
@@ -103,6 +105,7 @@ pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> 
         ("serviceaccount", serviceaccount::register),
         ("endpoints", endpoints::register),
         ("endpointslice", endpointslice::register),
+        ("endpointslicemirroring", endpointslicemirroring::register),
         ("nodelifecycle", nodelifecycle::register),
         ("podgc", podgc::register),
         ("tainteviction", tainteviction::register),

@@ -6,8 +6,10 @@ mod desired;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use plan::{Plan, plan};
-pub(crate) use reconcile::register;
+pub(crate) use desired::{PortKey, port_key, ports};
+pub(crate) use plan::Plan;
+use plan::plan;
+pub(crate) use reconcile::{register, write};
 
 /// Names the Service of a slice.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";

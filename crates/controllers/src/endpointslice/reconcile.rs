@@ -82,7 +82,8 @@ async fn nodes_of(client: &Client, pods: &[Arc<Pod>]) -> Result<BTreeMap<String,
     Ok(nodes)
 }
 
-async fn write(client: &Client, namespace: Option<&str>, plan: Plan) -> Result<(), ClientError> {
+/// Writes the slices of a plan.
+pub(crate) async fn write(client: &Client, namespace: Option<&str>, plan: Plan) -> Result<(), ClientError> {
     for slice in &plan.create {
         client.create(slice).await?;
     }

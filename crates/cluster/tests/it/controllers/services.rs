@@ -49,3 +49,37 @@ async fn a_service_lists_its_ready_pods_and_follows_them() {
         })
         .await;
 }
+
+/// Users write the Endpoints of a Service without a selector. Readers of slices see them too.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_a_user_writes_are_mirrored() {
+    let world = World::start().await;
+    let shown = async |wanted: &[&str]| {
+        world
+            .until(&format!("slices show {wanted:?}"), async || {
+                let query = ListParams::default().labels("kubernetes.io/service-name=db");
+                let slices = world.api::<EndpointSlice>().list(&query).await.unwrap().items;
+                let endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
+                let mut all: Vec<&str> =
+                    endpoints.flat_map(|endpoint| &endpoint.addresses).map(String::as_str).collect();
+                all.sort_unstable();
+                (all == wanted).then_some(())
+            })
+            .await
+    };
+    let written = |ip: &str| {
+        json!({ "metadata": { "name": "db", "namespace": "default" },
+            "subsets": [{ "addresses": [{ "ip": ip }], "ports": [{ "port": 5432 }] }] })
+    };
+    world.create::<Endpoints>(written("192.0.2.1")).await;
+    world.cluster.advance(std::time::Duration::from_secs(60)).await;
+    shown(&[]).await;
+    world
+        .create::<Service>(json!({ "metadata": { "name": "db" }, "spec": { "ports": [{ "port": 5432 }] } }))
+        .await;
+    shown(&["192.0.2.1"]).await;
+    world.patch::<Endpoints>("db", json!({ "subsets": written("192.0.2.2")["subsets"] })).await;
+    shown(&["192.0.2.2"]).await;
+    world.delete::<Endpoints>("db", &DeleteParams::default()).await;
+    shown(&[]).await;
+}
