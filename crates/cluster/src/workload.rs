@@ -1,5 +1,6 @@
 //! The workload behind the API: built-in controllers, scheduler and nodes, in one manager.
 
+use setpoint::manager::LogTarget;
 use setpoint::{Manager, ManagerOptions, SetupError};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt;
@@ -27,6 +28,7 @@ pub fn manager(
         client,
         ManagerOptions::with(|options| {
             options.name = "kube-controller-manager".into();
+            options.log_target = LogTarget::BuiltIn;
             options.clock = clock.clone();
             options.random = random.clone();
         }),

@@ -11,13 +11,43 @@ use setpoint_api::status::{Reason, Status};
 use crate::informer::{DecodeError, SelectorError};
 use crate::key::Key;
 
+/// The refusal of a server: its answer, and the request that it answered.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct ApiError {
+    /// The HTTP method. Empty if a test made the error.
+    pub verb: String,
+    /// The path that was asked for, without the query.
+    pub path: String,
+    /// The answer.
+    pub status: Status,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Status { code, message, .. } = &self.status;
+        if !self.verb.is_empty() {
+            write!(f, "{} {}: ", self.verb, self.path)?;
+        }
+        let reason = self.status.reason.as_str();
+        let space = if reason.is_empty() { "" } else { " " };
+        write!(f, "{code}{space}{reason}: {message}")
+    }
+}
+
+impl From<Status> for ClientError {
+    /// The refusal of a request that was never made: for hooks that stand for the server in tests of failure.
+    fn from(status: Status) -> Self {
+        ClientError::Api(Box::new(ApiError { verb: String::new(), path: String::new(), status }))
+    }
+}
+
 /// The failure of a call of the [`Client`](crate::Client).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The server refused; its answer says why.
-    #[error("{0}")]
-    Api(Box<Status>),
+    #[error(transparent)]
+    Api(Box<ApiError>),
     /// The request did not reach the server, or its answer did not arrive.
     #[error("{verb} {path}: {source}")]
     Transport {
@@ -83,6 +113,9 @@ pub enum ClientError {
         kind: String,
         /// The place where the read looked.
         scope: String,
+        /// An informer keeps another part of the kind, and may keep this one later. If none does, the program lacks a
+        /// declaration, and the error is [terminal](Error::terminal) for a reconcile.
+        elsewhere: bool,
     },
     /// There is no cache any more.
     #[error("the manager has stopped, and its caches with it")]
@@ -171,9 +204,15 @@ impl ClientError {
     /// The server's answer, if it gave one.
     pub fn status(&self) -> Option<&Status> {
         match self {
-            ClientError::Api(status) => Some(status),
+            ClientError::Api(error) => Some(&error.status),
             _ => None,
         }
+    }
+
+    /// The server's own words, without the request that it refused; of every other error the whole. For texts that
+    /// users see on objects, such as the messages of events and conditions.
+    pub fn message(&self) -> String {
+        self.status().map_or_else(|| self.to_string(), |status| status.message.clone())
     }
 
     /// The HTTP status of the server's answer.
@@ -283,14 +322,25 @@ impl Error {
         Error { source: boxed(source), terminal: true }
     }
 
-    /// Whether it is not retried.
+    /// Whether it is not retried: it was made so, or it says that the program reads a kind that it does not declare, or
+    /// that it wrote an owner reference that Kubernetes does not allow.
     pub fn is_terminal(&self) -> bool {
-        self.terminal
+        // No other try declares the kind, or moves the owner.
+        let hopeless = |error| {
+            matches!(error, &ClientError::NoInformer { elsewhere: false, .. } | ClientError::BadOwner(_))
+        };
+        self.terminal || self.client_error().is_some_and(hopeless)
     }
 
     /// The error inside.
     pub fn source(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         &*self.source
+    }
+
+    /// The server's own words if the error is a refusal, as [`ClientError::message`]; else the whole error.
+    pub fn message(&self) -> String {
+        let refused = self.source.downcast_ref().map(ClientError::message);
+        refused.unwrap_or_else(|| self.to_string())
     }
 
     /// The client's error, if it is one or was caused by one.
@@ -373,14 +423,15 @@ mod tests {
 
     #[test]
     fn the_errors_of_the_server_are_told_apart() {
-        let api = |code, reason| ClientError::Api(Box::new(Status::failure(code, reason, "no")));
+        let api = |code, reason| ClientError::from(Status::failure(code, reason, "no"));
         assert!(api(404, Reason::NotFound).is_not_found());
         assert!(api(409, Reason::Conflict).is_conflict());
         assert!(!api(409, Reason::AlreadyExists).is_conflict());
         assert!(api(409, Reason::AlreadyExists).is_already_exists());
         let error = Error::from(api(409, Reason::Conflict));
         assert!(error.is_conflict() && !error.is_terminal());
-        assert_eq!(error.to_string(), "no");
+        assert_eq!(error.to_string(), "409 Conflict: no");
+        assert_eq!(error.message(), "no");
         assert!(Err::<(), _>(api(404, Reason::NotFound)).ignore_not_found().unwrap().is_none());
     }
 
@@ -399,20 +450,20 @@ mod tests {
         };
         assert!(of_kube("Conflict").is_conflict());
         assert!(!of_kube("AlreadyExists").is_conflict());
-        let own = ClientError::Api(Box::new(Status::failure(409, Reason::Conflict, "no")));
+        let own = ClientError::from(Status::failure(409, Reason::Conflict, "no"));
         assert!(Error::from(Own::from(own)).is_conflict());
         assert!(!Error::msg("no").is_conflict());
     }
 
     #[test]
     fn a_conflict_is_found_within_an_anyhow_error() {
-        let conflict = || ClientError::Api(Box::new(Status::failure(409, Reason::Conflict, "no")));
+        let conflict = || ClientError::from(Status::failure(409, Reason::Conflict, "no"));
         let reconcile = |error: anyhow::Error| -> Result<(), Error> { Err(error)? };
         assert!(reconcile(conflict().into()).unwrap_err().is_conflict());
         let context = anyhow::Error::from(conflict()).context("writing the status");
         let error = reconcile(context).unwrap_err();
         assert!(error.is_conflict());
-        assert_eq!(error.to_string(), "writing the status: no");
+        assert_eq!(error.to_string(), "writing the status: 409 Conflict: no");
         assert!(Error::terminal(anyhow::Error::from(conflict())).is_conflict());
         assert_eq!(Error::from("the bucket is busy").to_string(), "the bucket is busy");
     }

@@ -122,12 +122,12 @@ impl Client {
         ]));
         match self.patch::<K>(key, &patch).await.ignore_not_found() {
             // A failed test is answered as an invalid patch, in these words: somebody else wrote first.
-            Err(ClientError::Api(mut status))
-                if status.code == 422 && status.message.starts_with(TEST_FAILED) =>
+            Err(ClientError::Api(mut refused))
+                if refused.status.code == 422 && refused.status.message.starts_with(TEST_FAILED) =>
             {
-                status.code = 409;
-                status.reason = Reason::Conflict;
-                Err(ClientError::Api(status))
+                refused.status.code = 409;
+                refused.status.reason = Reason::Conflict;
+                Err(ClientError::Api(refused))
             }
             answer => answer,
         }

@@ -169,6 +169,8 @@ pub mod informer;
 pub mod queue;
 
 mod leader_clock;
+mod log_target;
+mod repeated;
 pub mod clock;
 mod latch;
 mod redact;

@@ -17,7 +17,7 @@ pub async fn delete_pod<K: Kind>(ctx: &Context, owner: &K, pod: &Pod) -> Result<
             Ok(())
         }
         Err(error) => {
-            ctx.recorder().warning(owner, "FailedDelete", format!("Error deleting: {error}"));
+            ctx.recorder().warning(owner, "FailedDelete", format!("Error deleting: {}", error.message()));
             Err(error)
         }
     }

@@ -201,7 +201,7 @@ impl Sync<'_> {
                 found
             }
             Err(error) => {
-                self.warn("FailedCreate", format!("Error creating job: {error}"));
+                self.warn("FailedCreate", format!("Error creating job: {}", error.message()));
                 return Err(error.into());
             }
         };
@@ -216,7 +216,8 @@ impl Sync<'_> {
         for active in self.status.active.clone().unwrap_or_default() {
             let key = Key::new(active.namespace.as_deref(), active.name.as_deref().unwrap_or_default());
             let job = self.ctx.client().live().get::<Job>(key.clone()).await;
-            let job = job.inspect_err(|error| self.warn("FailedGet", format!("Get job: {error}")))?;
+            let job =
+                job.inspect_err(|error| self.warn("FailedGet", format!("Get job: {}", error.message())))?;
             match job {
                 Some(job) => self.delete(&job).await?,
                 None => self.changed |= forget(&mut self.status, active.uid.as_deref().unwrap_or_default()),
@@ -230,7 +231,7 @@ impl Sync<'_> {
         let options = DeleteOptions::background().uid(uid);
         let deleted = self.ctx.client().delete_with::<Job>(key_of(job), &options).await;
         if let Err(error) = deleted {
-            self.warn("FailedDelete", format!("Deleted job: {error}"));
+            self.warn("FailedDelete", format!("Deleted job: {}", error.message()));
             return Err(error);
         }
         self.changed |= forget(&mut self.status, uid);

@@ -151,7 +151,11 @@ async fn create(ctx: &Context, observed: &Observed<'_>, nodes: &[&str]) -> Resul
                 // The namespace is being deleted, so nothing can be created in it.
                 Err(error) if error.is_namespace_terminating() => return Ok(()),
                 Err(error) => {
-                    ctx.recorder().warning(set, "FailedCreate", format!("Error creating: {error}"));
+                    ctx.recorder().warning(
+                        set,
+                        "FailedCreate",
+                        format!("Error creating: {}", error.message()),
+                    );
                     failure = failure.or(Some(error));
                 }
             }

@@ -162,7 +162,7 @@ async fn create(ctx: &Context, key: &Key, deployment: &Deployment, set: &Replica
             Err(error.into())
         }
         Err(error) => {
-            let message = format!("Failed to create new replica set {name:?}: {error}");
+            let message = format!("Failed to create new replica set {name:?}: {}", error.message());
             if condition::progress_deadline(deployment).is_some() {
                 let before = deployment.status.clone().unwrap_or_default();
                 let after = status::with_create_failure(before.clone(), message.clone(), ctx.now());

@@ -56,7 +56,7 @@ impl Reconciler for Disruption {
         if pods.is_empty() {
             ctx.recorder().normal(&*budget, "NoPods", "No matching pods found");
         }
-        let expected = expected(ctx, &budget, &pods).await.map_err(|error| error.to_string());
+        let expected = expected(ctx, &budget, &pods).await.map_err(|error| error.message());
         let plan = plan(&budget, &pods, expected, ctx.now());
         for pod in pods.iter().filter(|pod| pod.metadata.name.iter().any(|name| plan.overdue.contains(name)))
         {
@@ -80,7 +80,7 @@ async fn expected(ctx: &Context, budget: &PodDisruptionBudget, pods: &[&Pod]) ->
     let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
     match scale::of_pods(ctx.client(), namespace, pods).await {
         Err(error) => {
-            let message = format!("Failed to calculate the number of expected pods: {error}");
+            let message = format!("Failed to calculate the number of expected pods: {}", error.message());
             ctx.recorder().warning(budget, "CalculateExpectedPodCountFailed", message);
             Err(error)
         }

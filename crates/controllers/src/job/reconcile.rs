@@ -245,7 +245,11 @@ impl Managed {
                     // The namespace is being deleted, so nothing can be created in it.
                     Err(error) if error.is_namespace_terminating() => return,
                     Err(error) => {
-                        ctx.recorder().warning(job, "FailedCreate", format!("Error creating: {error}"));
+                        ctx.recorder().warning(
+                            job,
+                            "FailedCreate",
+                            format!("Error creating: {}", error.message()),
+                        );
                         self.failure = self.failure.take().or(Some(error.into()));
                     }
                 }
@@ -269,7 +273,7 @@ async fn delete(ctx: &Context, job: &Job, pod: &Pod, uncounted: bool) -> Result<
             Ok(())
         }
         Err(error) => {
-            ctx.recorder().warning(job, "FailedDelete", format!("Error deleting: {error}"));
+            ctx.recorder().warning(job, "FailedDelete", format!("Error deleting: {}", error.message()));
             Err(error)
         }
     }

@@ -146,7 +146,7 @@ async fn empty_kind(
             left
         }
         Err(error) => {
-            content.delete_failures.push(error.to_string());
+            content.delete_failures.push(error.message());
             Vec::new()
         }
     }

@@ -79,7 +79,7 @@ impl<K: Replicated> Reconciler for ReplicaController<K> {
         if matches!(managed, Ok(Managed::Changed)) {
             return Ok(Action::done());
         }
-        let failure = managed.as_ref().err().map(|error| Failure { message: error.to_string() });
+        let failure = managed.as_ref().err().map(|error| Failure { message: error.message() });
         let terminating = K::COUNTS_TERMINATING.then_some(terminating);
         let next_status = next_status(&set, &active, terminating, failure.as_ref(), ctx.now());
         if let Some(status) = &next_status.status {
@@ -143,7 +143,11 @@ async fn create<K: Replicated>(
                 // The namespace is being deleted, so nothing can be created in it.
                 Err(error) if error.is_namespace_terminating() => return Ok(Managed::Unchanged),
                 Err(error) => {
-                    ctx.recorder().warning(object, "FailedCreate", format!("Error creating: {error}"));
+                    ctx.recorder().warning(
+                        object,
+                        "FailedCreate",
+                        format!("Error creating: {}", error.message()),
+                    );
                     failure = failure.or(Some(error));
                 }
             }

@@ -193,7 +193,7 @@ fn report(
         Err(error) => ctx.recorder().warning(
             set,
             &format!("Failed{title}"),
-            format!("{title} Pod {pod} in StatefulSet {name} failed error: {error}"),
+            format!("{title} Pod {pod} in StatefulSet {name} failed error: {}", error.message()),
         ),
     }
     taken
@@ -220,7 +220,8 @@ async fn create_claim(
         Err(error) if error.is_already_exists() || error.is_namespace_terminating() => Err(error.into()),
         Err(error) => {
             let message = format!(
-                "Create Claim {claim_name} for Pod {pod} in StatefulSet {name} failed error: {error}"
+                "Create Claim {claim_name} for Pod {pod} in StatefulSet {name} failed error: {}",
+                error.message()
             );
             ctx.recorder().warning(set, "FailedCreate", message);
             report(
@@ -228,7 +229,7 @@ async fn create_claim(
                 set,
                 "create",
                 pod,
-                Err(Error::msg(format!("failed to create PVC {claim_name}: {error}"))),
+                Err(Error::msg(format!("failed to create PVC {claim_name}: {}", error.message()))),
             )
         }
     }

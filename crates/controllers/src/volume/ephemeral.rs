@@ -72,7 +72,7 @@ async fn make(ctx: &Context, pod: &Pod, volume: &Volume) -> Result<(), Error> {
     match client.create(&wanted).await {
         // This controller created it a moment ago, or another writer did. The cache will show it.
         Err(error) if error.is_already_exists() => Ok(()),
-        Err(error) => Err(Error::msg(format!("create PVC {}: {error}", key.name()))),
+        Err(error) => Err(Error::msg(format!("create PVC {}: {}", key.name(), error.message()))),
         Ok(_) => Ok(()),
     }
 }

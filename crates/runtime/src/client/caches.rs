@@ -282,7 +282,8 @@ fn no_informer(known: &[Entry], kind: KindName<'_>, place: ReadScope<'_>) -> Cli
     };
     let metadata =
         if of_kind.iter().any(|target| target.metadata_only) { " (its metadata alone)" } else { "" };
-    ClientError::NoInformer { kind: kind.kind.to_owned(), scope: format!("{scope}{metadata}") }
+    let scope = format!("{scope}{metadata}");
+    ClientError::NoInformer { kind: kind.kind.to_owned(), scope, elsewhere: !of_kind.is_empty() }
 }
 
 fn covers(informer: &SharedInformer, place: ReadScope<'_>) -> bool {

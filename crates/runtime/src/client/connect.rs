@@ -1,9 +1,14 @@
 //! Making kube's client as this crate wants it.
 
-use http::Response;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
 use kube::Config;
-use kube::client::ClientBuilder;
-use tower::util::MapResponseLayer;
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use tower::util::{MapResponseLayer, option_layer};
+use tower::{BoxError, Layer, Service, ServiceExt};
 
 use crate::informer::ConnectionExecutor;
 use crate::metrics::Host;
@@ -31,7 +36,8 @@ pub async fn connect() -> Result<kube::Client, ConnectError> {
 }
 
 /// A client with this configuration and without kube's own retries: this crate backs off by itself, per request and
-/// per watch, and asks its lease before every send. A retry hidden below would slip past both.
+/// per watch, and asks its lease before every send. A retry hidden below would slip past both. Nor does it log each
+/// failure, as kube's client does, without saying which request failed: who asked says it.
 ///
 /// # Errors
 /// When the configuration cannot be used.
@@ -39,11 +45,43 @@ pub fn connect_with(mut config: Config) -> Result<kube::Client, kube::Error> {
     config.default_retry = false;
     let authority = config.cluster_url.authority().map_or("", http::uri::Authority::as_str);
     let host = Host(authority.rsplit('@').next().unwrap_or_default().into());
-    let name = MapResponseLayer::new(move |mut response: Response<_>| {
+    if config.proxy_url.is_some() {
+        // The way through proxies is kube's alone.
+        return Ok(ClientBuilder::try_from((config, ConnectionExecutor))?.with_layer(&naming(host)).build());
+    }
+    // As kube's builder, but for its layer that logs.
+    let layers = (config.base_uri_layer(), option_layer(config.auth_layer()?), config.extra_headers_layer()?);
+    let service = layers.2.layer(connections(&config)?.map_err(Into::<BoxError>::into));
+    let service = layers.0.layer(layers.1.layer(service));
+    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&naming(host)).build())
+}
+
+/// Names the server in each of its answers.
+fn naming<B>(host: Host) -> MapResponseLayer<impl Fn(Response<B>) -> Response<B> + Clone> {
+    MapResponseLayer::new(move |mut response: Response<B>| {
         response.extensions_mut().insert(host.clone());
         response
-    });
-    Ok(ClientBuilder::try_from((config, ConnectionExecutor))?.with_layer(&name).build())
+    })
+}
+
+/// The pool of connections, with the timeouts of the configuration.
+fn connections(
+    config: &Config,
+) -> Result<
+    impl Service<Request<Body>, Response = Response<Incoming>, Error: Into<BoxError>, Future: Send>
+    + Clone
+    + Send
+    + use<>,
+    kube::Error,
+> {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(http)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    Ok(Client::builder(ConnectionExecutor).build(connector))
 }
 
 #[cfg(test)]

@@ -13,10 +13,12 @@ mod owner;
 mod read;
 mod subresource;
 mod upsert;
+mod owner_check;
 mod write;
 mod intercept;
 mod patch;
 mod own_writes;
+mod reconciled;
 mod preconditions;
 mod caches;
 mod kind;
@@ -33,6 +35,7 @@ use crate::informer::FieldOwners;
 use crate::key::{Key, KeyFor};
 use crate::leader_clock::LeaderClock;
 
+pub use crate::error::ApiError;
 pub use connect::{ConnectError, connect, connect_with};
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
@@ -53,6 +56,7 @@ pub(crate) use applied::Applied;
 pub(crate) use caches::Caches;
 pub use caches::HeldInformer;
 pub(crate) use own_writes::{Pending, Pins, Writes};
+pub(crate) use reconciled::{OwnKind, Reconciled};
 pub(crate) use transport::{Call, Doubt, Transport};
 pub(crate) use write::{JSON, decode, encode};
 

@@ -14,7 +14,7 @@ use kube::client::Body;
 use setpoint_api::status::{Reason, Status};
 use tokio::time::Instant;
 
-use crate::error::ClientError;
+use crate::error::{ApiError, ClientError};
 use crate::leader_clock::LeaderClock;
 use crate::metrics::ClientMetrics;
 
@@ -91,7 +91,7 @@ impl Transport {
                 call.doubt.set(false);
                 return Ok(body);
             }
-            let error = api_error(status, &body);
+            let error = api_error(call, status, &body);
             if says_that_nothing_was_done(&error) {
                 call.doubt.set(doubt);
             }
@@ -110,7 +110,7 @@ impl Transport {
     /// Sends a call at most once, whatever the server asks for, without a lease. The caller has the deadline.
     pub(crate) async fn call_once(&self, call: &Call) -> Result<Bytes, ClientError> {
         let (status, _, body) = self.send_once(None, call).await?;
-        if status.is_success() { Ok(body) } else { Err(api_error(status, &body)) }
+        if status.is_success() { Ok(body) } else { Err(api_error(call, status, &body)) }
     }
 
     async fn send_once(
@@ -169,23 +169,32 @@ fn was_refused(error: &ClientError) -> bool {
 /// Whether a refusal is the server's last word. kube-apiserver may still commit a write that it calls timed out, and an
 /// error of the server without a reason comes from etcd or from a proxy that lost the connection.
 fn says_that_nothing_was_done(error: &ClientError) -> bool {
-    let ClientError::Api(status) = error else { return false };
+    let Some(status) = error.status() else { return false };
     status.code < 500 || !matches!(status.reason, Reason::Unknown | Reason::Timeout | Reason::ServerTimeout)
 }
 
-fn api_error(code: StatusCode, body: &[u8]) -> ClientError {
+fn api_error(call: &Call, code: StatusCode, body: &[u8]) -> ClientError {
     let mut status = serde_json::from_slice::<Status>(body)
         .ok()
         .filter(|status| !status.message.is_empty())
         .unwrap_or_else(|| {
             let text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES)]);
-            let message = format!("the server answered {code}: {}", text.trim());
-            Status::failure(code.as_u16(), Reason::Unknown, message)
+            // An object that does not exist is answered with a Status.
+            let hint = match code {
+                StatusCode::NOT_FOUND => "; is the definition of the kind installed?",
+                _ => "",
+            };
+            let text = match text.trim() {
+                "" => code.canonical_reason().unwrap_or_default(),
+                text => text,
+            };
+            Status::failure(code.as_u16(), Reason::Unknown, format!("{text}{hint}"))
         });
     if status.code == 0 {
         status.code = code.as_u16();
     }
-    ClientError::Api(Box::new(status))
+    let path = call.path.split('?').next().unwrap_or_default().to_owned();
+    ClientError::Api(Box::new(ApiError { verb: call.method.to_string(), path, status }))
 }
 
 #[cfg(test)]

@@ -11,13 +11,15 @@ use serde_json::Value;
 use setpoint_api::go_format::escape_json;
 
 use super::intercept::{Intercepted, Verb};
+use super::own_writes::{Before, Written};
 use super::patch::Patch;
 use super::transport::{Call, Doubt};
-use super::{Client, Kind, Pending};
+use super::{Client, Kind, Pending, Reconciled};
 use crate::error::ClientError;
 use crate::key::{Key, KeyFor};
-use crate::redact::redact;
+use crate::redact::why_undecodable;
 use crate::request_path::{Parameters, path};
+use crate::revision::parse_revision;
 
 pub(crate) const JSON: &str = "application/json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -90,7 +92,7 @@ pub(crate) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<
 pub(crate) fn decode<T: DeserializeOwned>(kind: &str, json: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(json).map_err(|error| ClientError::Decode {
         kind: kind.to_owned().into(),
-        reason: redact(&error.to_string()),
+        reason: why_undecodable::<T>(json, &error),
     })
 }
 
@@ -102,6 +104,14 @@ pub(super) fn key_of<K: kube::Resource>(object: &K, kind: &str) -> Result<Key, C
     Ok(Key::new(metadata.namespace.as_deref(), name))
 }
 
+/// Whether an answer shows another state than the caches had before the write.
+fn changed(before: &[Before], answer: &[u8]) -> bool {
+    let version =
+        Written::read(answer).and_then(|written| parse_revision(&written.metadata.resource_version));
+    let cached = || before.iter().filter_map(|before| before.object.as_ref());
+    version.is_some_and(|version| cached().all(|(_, revision)| *revision != version))
+}
+
 impl Client {
     /// Sends a write, after everyone who may refuse it was asked, and notes what it did.
     pub(super) async fn write(&self, write: Write<'_>) -> Result<Bytes, ClientError> {
@@ -110,10 +120,21 @@ impl Client {
     }
 
     pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
+        self.check_owner(write)?;
         let before = self.core.writes.before(write.resource, write.key().as_ref());
         let answer = self.send(write).await?;
+        self.note_own_change(write, &before, &answer);
         self.note(write.resource, || self.core.writes.wrote(write.resource, &before, &answer));
         Ok(answer)
+    }
+
+    /// Notes whether a write changed the object of the reconcile that sent it.
+    fn note_own_change(&self, write: &Write<'_>, before: &[Before], answer: &[u8]) {
+        let Some(pins) = self.pins.as_ref().filter(|_| !self.dry_run) else { return };
+        let is_own = |of: &Reconciled| of.kind.is(write.resource) && write.key().as_ref() == Some(&of.key);
+        if pins.reconciled().is_some_and(is_own) && changed(before, answer) {
+            pins.note_own_change();
+        }
     }
 
     /// Notes what a write did, so that later reads see it; a dry run did nothing.

@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrivals::Arrivals;
 use super::handle::ControllerHandle;
-use super::mapping::OwnKind;
 use super::reconcile::Reconciler;
+use super::report::Reporter;
 use super::source::{Origin, Source};
 use super::watch::Watch;
 use super::worker::Work;
-use crate::client::{HeldInformer, Identity, Kind, Reads};
+use crate::client::{HeldInformer, Identity, Kind, OwnKind, Reads};
 use crate::informer::SharedInformer;
 use crate::informer::Target;
 use crate::key::Key;
@@ -291,7 +291,12 @@ impl Controller {
             },
             clock: self.manager.clock().clone(),
             random: self.manager.random().clone(),
-            metrics: metrics.controller(&self.name),
+            reporter: Reporter::new(
+                &self.name,
+                self.manager.log_target(),
+                metrics.controller(&self.name),
+                own_kind.as_ref().map_or(SourceName::NONE, |own| SourceName::named(&own.kind)),
+            ),
             published: metrics.clone(),
             leader,
             lease: self.manager.leader_clock(),
@@ -302,6 +307,7 @@ impl Controller {
             resync: self.resync,
             read_your_writes: self.read_your_writes,
             primary: own,
+            own_kind: own_kind.clone().map(Arc::new),
             unseen: Mutex::new(HashMap::new()),
         };
         let group = if self.leader_elected { Group::Leader } else { Group::Always };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::arrivals::{Added, Arrivals};
-use super::mapping::OwnKind;
 use super::source::Source;
 use super::watch::Watch;
+use crate::client::OwnKind;
 use crate::key::Key;
 use crate::manager::{Manager, SetupError};
 use crate::queue::{Priority, Reason, WorkQueue};

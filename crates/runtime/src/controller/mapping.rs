@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use crate::client::OwnKind;
 use crate::informer::Object;
 use crate::key::Key;
 use crate::predicate::Change;
@@ -13,14 +14,6 @@ use crate::predicate::Change;
 pub(super) enum Owners {
     Controller,
     All,
-}
-
-/// The kind of a controller's own objects.
-#[derive(Clone, Debug)]
-pub(super) struct OwnKind {
-    pub(super) group: String,
-    pub(super) kind: String,
-    pub(super) namespaced: bool,
 }
 
 /// Appends the keys that a change queues.

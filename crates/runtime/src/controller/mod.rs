@@ -3,7 +3,10 @@
 mod builder;
 mod handle;
 mod worker;
+mod report;
 mod arrivals;
+mod blocked;
+mod hot_loop;
 mod outcome;
 mod source;
 mod watch;

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(finished(Ok(Action::requeue())), Verdict::BackOff(Trigger::Requeue, low));
         assert_eq!(finished(Err(Error::msg("x"))), Verdict::BackOff(Trigger::Error, low));
         assert_eq!(finished(Err(Error::terminal("x"))), Verdict::GiveUp);
-        let conflict = ClientError::Api(Box::new(Status::failure(409, StatusReason::Conflict, "x")));
+        let conflict = ClientError::from(Status::failure(409, StatusReason::Conflict, "x"));
         assert_eq!(finished(Err(conflict.into())), Verdict::BackOff(Trigger::Conflict, low));
         let stale = ClientError::Stale { kind: "Pod".into(), key: Key::new(None, "x"), lag: second };
         assert_eq!(finished(Err(stale.into())), Verdict::BackOff(Trigger::Stale, low));

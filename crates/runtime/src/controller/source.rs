@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::mapping::{Map, OwnKind};
+use super::mapping::Map;
 use super::watch::Watch;
-use crate::client::HeldInformer;
+use crate::client::{HeldInformer, OwnKind};
 use crate::informer::{Event, InformerMetrics, SubscribeOptions, SyncHandle};
 use crate::key::Key;
 use crate::predicate::{Change, Predicate};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::mapping::{Map, OwnKind, Owners, map_changes, map_objects, map_owner, map_self};
-use crate::client::Kind;
+use super::mapping::{Map, Owners, map_changes, map_objects, map_owner, map_self};
+use crate::client::{Kind, OwnKind};
 use crate::informer::{Object, Target};
 use crate::key::Key;
 use crate::manager::Manager;

@@ -16,17 +16,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::arrivals::{Added, Arrivals};
+use super::blocked::Watched;
 use super::context::{Context, Inner};
-use super::outcome::{Outcome, Verdict, carry_out, classify};
+use super::outcome::{Outcome, carry_out, classify};
 use super::reconcile::DynReconciler;
+use super::report::{Reporter, Run};
 use super::source::Source;
-use crate::client::{Client, HeldInformer, Pending, Pins};
+use crate::client::{Client, HeldInformer, OwnKind, Pending, Pins, Reconciled};
 use crate::error::{ClientError, Error};
 use crate::informer::{SharedInformer, missing};
 use crate::key::Key;
 use crate::leader_clock::LeaderClock;
+use crate::log_target::log_as;
 use crate::manager::TakenName;
-use crate::metrics::{ControllerMetrics, Metrics};
+use crate::metrics::Metrics;
 use crate::predicate::Predicate;
 use crate::queue::{Item, WorkQueue};
 use crate::recorder::Recorder;
@@ -57,7 +60,7 @@ pub(crate) struct Work {
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     pub(super) random: Random,
-    pub(super) metrics: ControllerMetrics,
+    pub(super) reporter: Reporter,
     /// The metrics in which its queue is published.
     pub(super) published: Metrics,
     /// Asked before every run, if only the leader runs it.
@@ -73,6 +76,7 @@ pub(crate) struct Work {
     pub(super) read_your_writes: bool,
     /// The number of the informer of its own kind.
     pub(super) primary: Option<usize>,
+    pub(super) own_kind: Option<Arc<OwnKind>>,
     pub(super) unseen: Mutex<HashMap<Key, Vec<Pending>>>,
 }
 
@@ -135,8 +139,8 @@ impl Work {
                 }
             }
         }
-        tracing::info!(controller = %work.name, workers = work.concurrency, "starting workers");
-        work.metrics.max_concurrent.set(i64::try_from(work.concurrency).unwrap_or(i64::MAX));
+        log_as!(work.reporter.log_target, info, controller = %work.name, workers = work.concurrency, "starting workers");
+        work.reporter.metrics.max_concurrent.set(i64::try_from(work.concurrency).unwrap_or(i64::MAX));
         let pool = Arc::new(WorkerPool::default());
         let mut workers = JoinSet::new();
         workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&pool)));
@@ -154,7 +158,7 @@ impl Work {
                     Some(Ok(())) => {}
                     Some(Err(error)) => {
                         let error = work.worker_error(error);
-                        tracing::error!(%error, "a worker panicked; the others finish their reconciles");
+                        log_as!(work.reporter.log_target, error, controller = %work.name, %error, "a worker panicked; the others finish their reconciles");
                         stopping.cancel();
                         let rest = async { while workers.join_next().await.is_some() {} };
                         let _ = tokio::time::timeout(work.grace_period, rest).await;
@@ -211,10 +215,10 @@ impl Work {
             if !self.may_act() {
                 return;
             }
-            self.metrics.active.inc();
+            self.reporter.metrics.active.inc();
             // Boxed, so that an idle worker holds no space for a reconcile.
             Box::pin(self.process(&item, &stopping)).await;
-            self.metrics.active.dec();
+            self.reporter.metrics.active.dec();
         }
     }
 
@@ -226,9 +230,8 @@ impl Work {
     async fn process(&self, item: &Item<Key>, stopping: &CancellationToken) {
         let key = item.key();
         let reconcile_id: Arc<str> = self.random.uid().into();
-        let attempt = item.failures().saturating_add(1);
-        let span = tracing::info_span!("reconcile", controller = %self.name, object = %key,
-            reconcile_id = %reconcile_id, attempt, reasons = %item.reasons());
+        let run = Run { item, reconcile_id: &reconcile_id };
+        let span = self.reporter.span(run);
         async {
             let consistent = self.wait_for_own_writes(key).await;
             // The wait may have outlasted the lease.
@@ -236,10 +239,11 @@ impl Work {
                 return;
             }
             if let Err(stale) = consistent {
-                self.end_run(item, &Outcome::Finished(Err(stale.into())), &reconcile_id, Duration::ZERO);
+                self.end_run(run, &Outcome::Finished(Err(stale.into())), Duration::ZERO);
                 return;
             }
-            let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id)));
+            let reconciled = self.own_kind.clone().map(|kind| Reconciled { kind, key: key.clone() });
+            let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id), reconciled));
             let context = Context(Arc::new(Inner {
                 controller: Arc::clone(&self.name),
                 client: self.client.with_pins(Arc::clone(&pins)),
@@ -248,31 +252,41 @@ impl Work {
                 random: self.random.clone(),
                 stopping: stopping.clone(),
                 reconcile_id: Arc::clone(&reconcile_id),
-                attempt,
+                attempt: run.attempt(),
                 reasons: *item.reasons(),
                 priority: item.priority(),
             }));
             let began = Instant::now();
-            let outcome = self.reconcile(&context, key.clone()).await;
+            let outcome = self.reconcile(&context, key).await;
             let took = began.elapsed();
-            self.metrics.time.observe(took.as_secs_f64());
+            self.reporter.metrics.time.observe(took.as_secs_f64());
             self.remember_unseen(key, pins.unseen());
-            self.end_run(item, &outcome, &reconcile_id, took);
+            self.reporter.passed(run, pins.changed_own());
+            self.end_run(run, &outcome, took);
         }
         .instrument(span)
         .await;
     }
 
-    fn end_run(&self, item: &Item<Key>, outcome: &Outcome, reconcile_id: &str, took: Duration) {
+    fn end_run(&self, run: Run<'_>, outcome: &Outcome, took: Duration) {
         let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
-        let verdict = classify(outcome, item.priority(), lease_over);
-        self.report(item, outcome, &verdict, reconcile_id, took);
-        carry_out(item, &verdict);
+        let verdict = classify(outcome, run.item.priority(), lease_over);
+        self.reporter.ended(run, outcome, &verdict, took);
+        carry_out(run.item, &verdict);
     }
 
-    async fn reconcile(&self, context: &Context, key: Key) -> Outcome {
+    async fn reconcile(&self, context: &Context, key: &Key) -> Outcome {
+        let watched = Arc::new(Watched {
+            controller: Arc::clone(&self.name),
+            object: key.clone(),
+            reconcile_id: Arc::clone(&context.0.reconcile_id),
+            log_target: self.reporter.log_target,
+            timeout: self.reconcile_timeout,
+            poll: Mutex::default(),
+        });
         let running = async {
-            let running = AssertUnwindSafe(self.reconciler.reconcile_boxed(context, key)).catch_unwind();
+            let reconcile = self.reconciler.reconcile_boxed(context, key.clone());
+            let running = watched.run(AssertUnwindSafe(reconcile).catch_unwind());
             let finished = match self.reconcile_timeout {
                 None => running.await,
                 Some(timeout) => match tokio::time::timeout(timeout, running).await {
@@ -321,70 +335,6 @@ impl Work {
             unseen.retain(|_, writes| writes.iter().any(|write| !write.fulfilled()));
         }
         unseen.insert(key.clone(), writes);
-    }
-
-    fn report(
-        &self,
-        item: &Item<Key>,
-        outcome: &Outcome,
-        verdict: &Verdict,
-        reconcile_id: &str,
-        took: Duration,
-    ) {
-        // The span has these fields too, but a filter of warnings turns the span off.
-        macro_rules! log {
-            ($level:ident, $($rest:tt)*) => {
-                tracing::$level!(controller = %self.name, object = %item.key(), reconcile_id, $($rest)*)
-            };
-        }
-        let metrics = &self.metrics;
-        match outcome {
-            Outcome::Finished(Ok(_)) => {
-                let (result, counter) = match verdict {
-                    Verdict::After(..) => ("requeue_after", &metrics.requeue_after),
-                    Verdict::BackOff(..) => ("requeue", &metrics.requeue),
-                    Verdict::Done | Verdict::GiveUp => ("success", &metrics.success),
-                };
-                log!(debug, result, duration = ?took, "reconcile finished");
-                counter.inc()
-            }
-            Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_conflict() => {
-                log!(debug, %error, "somebody else wrote first; trying again");
-                metrics.conflicts.inc();
-                metrics.error.inc()
-            }
-            Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_stale() => {
-                log!(debug, %error, "not run on a cache that is behind; trying again");
-                metrics.stale.inc();
-                metrics.error.inc()
-            }
-            Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_not_leader() => {
-                let again = *verdict != Verdict::GiveUp;
-                log!(debug, %error, again, "this process does not lead");
-                metrics.error.inc()
-            }
-            Outcome::Finished(Err(error)) => {
-                metrics.errors.inc();
-                if error.is_terminal() {
-                    metrics.terminal_errors.inc();
-                }
-                let attempt = item.failures().saturating_add(1);
-                log!(error, %error, terminal = error.is_terminal(), attempt, "reconcile failed");
-                metrics.error.inc()
-            }
-            Outcome::Panicked(message) => {
-                metrics.errors.inc();
-                metrics.panics.inc();
-                log!(error, panic = %message, "reconcile panicked");
-                metrics.error.inc()
-            }
-            Outcome::TimedOut(after) => {
-                metrics.errors.inc();
-                metrics.timeouts.inc();
-                log!(error, ?after, "reconcile timed out");
-                metrics.error.inc()
-            }
-        };
     }
 }
 

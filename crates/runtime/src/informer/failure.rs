@@ -7,6 +7,9 @@ use serde::Deserialize;
 /// The text that older servers wrote instead of the cause `ResourceVersionTooLarge`.
 const TOO_LARGE_TEXT: &str = "Too large resource version";
 
+/// How much of an answer that is no Status becomes the failure's message.
+const MESSAGE_BYTES: usize = 256;
+
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
@@ -53,13 +56,13 @@ pub enum WatchFailure {
     #[error("the server failed: {0}")]
     Internal(String),
     /// Any other answer of the server.
-    #[error("the server answered {code} {reason}: {message}")]
+    #[error("{}", answered(*code, reason, message))]
     Status {
         /// The HTTP status.
         code: u16,
         /// The Status object's reason.
         reason: String,
-        /// The Status object's message.
+        /// The Status object's message; of an answer that is no Status, the beginning of its text.
         message: String,
     },
     /// No answer, or none that can be read.
@@ -68,6 +71,17 @@ pub enum WatchFailure {
     /// Our own deadline passed.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
+}
+
+/// Says what a 404 means: a collection that the server serves is never missing.
+fn answered(code: u16, reason: &str, message: &str) -> String {
+    if code == 404 {
+        return "the server answered 404: it does not serve this kind; is its definition installed?"
+            .to_owned();
+    }
+    let words = [reason, message].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>();
+    let before = if words.is_empty() { "" } else { " " };
+    format!("the server answered {code}{before}{}", words.join(": "))
 }
 
 impl WatchFailure {
@@ -87,7 +101,10 @@ impl WatchFailure {
     /// Reads a Status, as the body of an answer with `http_status` or as the object of an ERROR event (then the
     /// Status knows its code itself). A body that is no Status counts by the HTTP status alone.
     pub fn from_status(http_status: Option<u16>, retry_after: Option<Duration>, body: &[u8]) -> Self {
-        let status: Status = serde_json::from_slice(body).unwrap_or_default();
+        let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
+            message: String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES)]).trim().to_owned(),
+            ..Status::default()
+        });
         let code = http_status.unwrap_or(status.code);
         let details = status.details.unwrap_or_default();
         let is_timeout = code == 504 || status.reason == "Timeout";
@@ -137,6 +154,9 @@ mod tests {
             WatchFailure::TooManyRequests { retry_after: Some(Duration::from_secs(7)) }
         );
         assert!(matches!(read(None, r#"{"code":500,"reason":"InternalError"}"#), WatchFailure::Internal(_)));
-        assert!(matches!(read(Some(403), "<html>"), WatchFailure::Status { code: 403, .. }));
+        assert_eq!(read(Some(403), "<html>").to_string(), "the server answered 403 <html>");
+        assert_eq!(read(Some(502), "").to_string(), "the server answered 502");
+        let missing = read(Some(404), "404 page not found").to_string();
+        assert!(missing.ends_with("it does not serve this kind; is its definition installed?"), "{missing}");
     }
 }

@@ -33,6 +33,7 @@ use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
 use crate::recorder::{self, Recorded, Recorder, Unsent};
 
+pub use crate::log_target::LogTarget;
 pub use error::SetupError;
 pub use options::ManagerOptions;
 pub use run::ManagerError;
@@ -168,13 +169,19 @@ impl Manager {
         let client_metrics = Arc::new(metrics.client());
         let transport = Transport::new(client.clone(), Arc::clone(&client_metrics), options.request_timeout);
         let caches = Caches::default();
-        let writes = Writes::new(caches.clone(), Arc::clone(&client_metrics), options.consistency_timeout);
+        let writes = Writes::new(
+            caches.clone(),
+            Arc::clone(&client_metrics),
+            options.consistency_timeout,
+            options.log_target,
+        );
         let field_owners = FieldOwners::default();
         let factory_options = FactoryOptions {
             field_owners: field_owners.clone(),
             random: options.random.clone(),
             reflector: ReflectorOptions {
                 consistent_first_list: options.consistent_start,
+                log_target: options.log_target,
                 ..ReflectorOptions::default()
             },
             ..FactoryOptions::default()
@@ -435,6 +442,10 @@ impl Manager {
 
     pub(crate) fn leader_clock(&self) -> Option<LeaderClock> {
         self.0.leader.clone()
+    }
+
+    pub(crate) fn log_target(&self) -> LogTarget {
+        self.0.options.log_target
     }
 
     pub(crate) fn grace_period(&self) -> Duration {

@@ -9,6 +9,7 @@ use crate::client::{CONSISTENCY_TIMEOUT, REQUEST_TIMEOUT};
 use crate::clock::system_clock;
 use crate::informer::Namespaces;
 use crate::leader_election::LeaderElection;
+use crate::log_target::LogTarget;
 use crate::metrics::Metrics;
 use crate::recorder::{CorrelatorOptions, EventApi};
 
@@ -50,6 +51,8 @@ pub struct ManagerOptions {
     pub events: CorrelatorOptions,
     /// Metrics shared with others; own ones if `None`.
     pub metrics: Option<Metrics>,
+    /// Under which target it logs: an operator and the cluster of its test may share a process.
+    pub log_target: LogTarget,
     /// The wall clock.
     pub clock: Clock,
     /// The source of random numbers.
@@ -88,6 +91,7 @@ impl Default for ManagerOptions {
             event_api: EventApi::default(),
             events: CorrelatorOptions::default(),
             metrics: None,
+            log_target: LogTarget::default(),
             random: Random::from_seed(seed),
             clock,
         }

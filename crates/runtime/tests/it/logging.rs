@@ -28,13 +28,21 @@ struct Heard {
 impl Listener {
     /// Hears what this thread says, until the guard is dropped.
     pub fn listen(&self) -> DefaultGuard {
-        static ALL_SPEAK: Once = Once::new();
-        // A place in the code that first speaks on a thread where nobody listens is silent from then on, on every thread.
-        ALL_SPEAK.call_once(|| {
-            tracing::subscriber::set_global_default(Nobody).unwrap();
-            tracing::callsite::rebuild_interest_cache();
-        });
+        all_speak();
         tracing::subscriber::set_default(self.clone())
+    }
+
+    /// Hears what every thread says on which nobody else listens.
+    pub fn listen_everywhere(&self) {
+        all_speak();
+        EVERYWHERE.lock().unwrap().push(self.clone());
+    }
+
+    /// The lines that contain a text, at the level of an information or above.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        let heard = self.0.lock().unwrap();
+        let events = heard.events.iter().filter(|(level, line)| *level <= Level::INFO && line.contains(text));
+        events.map(|(_, line)| line.clone()).collect()
     }
 
     /// The lines at the level of a warning, or of an error.
@@ -70,7 +78,8 @@ impl Subscriber for Listener {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut fields = BTreeMap::new();
+        let target = event.metadata().target().to_owned();
+        let mut fields = BTreeMap::from([("target".to_owned(), target)]);
         event.record(&mut Fields(&mut fields));
         self.0.lock().unwrap().events.push((*event.metadata().level(), format!("{fields:?}")));
     }
@@ -80,10 +89,21 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-/// Wants to hear everything and keeps nothing.
-struct Nobody;
+static EVERYWHERE: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
 
-impl Subscriber for Nobody {
+/// A place in the code that first speaks on a thread where nobody listens is silent from then on, on every thread.
+fn all_speak() {
+    static ALL_SPEAK: Once = Once::new();
+    ALL_SPEAK.call_once(|| {
+        tracing::subscriber::set_global_default(Everywhere).unwrap();
+        tracing::callsite::rebuild_interest_cache();
+    });
+}
+
+/// Wants to hear everything, and tells those who listen everywhere.
+struct Everywhere;
+
+impl Subscriber for Everywhere {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -96,7 +116,9 @@ impl Subscriber for Nobody {
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, event: &Event<'_>) {
+        EVERYWHERE.lock().unwrap().iter().for_each(|listener| listener.event(event));
+    }
 
     fn enter(&self, _: &Id) {}
 

@@ -17,6 +17,7 @@ mod informers;
 mod logging;
 mod managing;
 mod misdeed;
+mod misuse;
 mod numbers;
 mod odd_objects;
 mod own_writes;

@@ -69,8 +69,10 @@ mod expected;
 mod written;
 
 pub(super) use delete_target::DeleteTarget;
+pub(super) use pending::Before;
 pub(crate) use pending::Pending;
 pub(super) use pins::Pin;
 pub(crate) use pins::Pins;
 pub use writes::CONSISTENCY_TIMEOUT;
 pub(crate) use writes::Writes;
+pub(super) use written::Written;

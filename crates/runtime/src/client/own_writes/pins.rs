@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::pending::Pending;
+use crate::client::reconciled::Reconciled;
 use crate::informer::Snapshot;
 use crate::key::Key;
 use crate::revision::Revision;
@@ -20,6 +21,7 @@ pub(in crate::client) struct Pin {
 /// The snapshots and the writes of one reconcile.
 pub(crate) struct Pins {
     reconcile_id: Arc<str>,
+    reconciled: Option<Reconciled>,
     state: Mutex<State>,
 }
 
@@ -29,11 +31,29 @@ struct State {
     written: Vec<Pending>,
     /// How many writes there were.
     writes: u64,
+    /// Whether one of them changed the object of the reconcile.
+    changed_own: bool,
 }
 
 impl Pins {
-    pub(crate) fn new(reconcile_id: Arc<str>) -> Self {
-        Pins { reconcile_id, state: Mutex::default() }
+    /// Those of a reconcile, about an object of the controller's own kind if it has one.
+    pub(crate) fn new(reconcile_id: Arc<str>, reconciled: Option<Reconciled>) -> Self {
+        Pins { reconcile_id, reconciled, state: Mutex::default() }
+    }
+
+    /// The object of the reconcile.
+    pub(in crate::client) fn reconciled(&self) -> Option<&Reconciled> {
+        self.reconciled.as_ref()
+    }
+
+    /// Notes that a write changed the object of the reconcile.
+    pub(in crate::client) fn note_own_change(&self) {
+        self.lock().changed_own = true;
+    }
+
+    /// Whether the reconcile changed its own object.
+    pub(crate) fn changed_own(&self) -> bool {
+        self.lock().changed_own
     }
 
     pub(in crate::client) fn reconcile_id(&self) -> &str {
@@ -106,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_state_from_before_an_own_write_is_not_pinned_after_it() {
-        let pins = Pins::new("r".into());
+        let pins = Pins::new("r".into(), None);
         let pin = || Pin { state: Store::default().snapshot(), behind: Vec::new() };
         // One task of the reconcile waits for its read while another one writes.
         let asked = pins.writes();
@@ -119,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_pin_never_goes_back_also_when_the_server_does() {
-        let (pins, store) = (Pins::new("r".into()), Store::default());
+        let (pins, store) = (Pins::new("r".into(), None), Store::default());
         let at = |revision| {
             store.apply(&Scope::All, Delta::Replaced { revision, objects: vec![] });
             Pin { state: store.snapshot(), behind: Vec::new() }

@@ -18,6 +18,7 @@ use crate::error::ClientError;
 use crate::informer::SharedInformer;
 use crate::informer::{Snapshot, Uid};
 use crate::key::Key;
+use crate::log_target::{LogTarget, log_as};
 use crate::metrics::ClientMetrics;
 use crate::revision::{Revision, parse_revision};
 
@@ -38,14 +39,20 @@ pub(crate) struct Writes {
     pub(super) caches: Caches,
     metrics: Arc<ClientMetrics>,
     timeout: Duration,
+    log_target: LogTarget,
 }
 
 /// By the informer's number and the key.
 type Noted = BTreeMap<(usize, Key), Pending>;
 
 impl Writes {
-    pub(crate) fn new(caches: Caches, metrics: Arc<ClientMetrics>, timeout: Duration) -> Self {
-        Writes { pending: Arc::default(), caches, metrics, timeout }
+    pub(crate) fn new(
+        caches: Caches,
+        metrics: Arc<ClientMetrics>,
+        timeout: Duration,
+        log_target: LogTarget,
+    ) -> Self {
+        Writes { pending: Arc::default(), caches, metrics, timeout, log_target }
     }
 
     fn lock(&self) -> MutexGuard<'_, Noted> {
@@ -228,7 +235,7 @@ impl Writes {
             pending.insert(place, write.clone());
         }
         if pending.len() > MAX_PENDING {
-            forget_by_relist(&mut pending);
+            forget_by_relist(&mut pending, self.log_target);
         }
         fresh
     }
@@ -337,7 +344,7 @@ impl Writes {
         if others.any(|other| other.is_of_another_epoch(&state)) {
             let number = informer.relist();
             let kind = &informer.target().resource.kind;
-            tracing::warn!(kind, "the server went back to an older state; listing it anew");
+            log_as!(self.log_target, warn, kind, "the server went back to an older state; listing it anew");
             for (_, other) in pending.range_mut(of_informer(write.number)) {
                 if other.is_of_another_epoch(&state) {
                     other.relist = Some(number);
@@ -378,7 +385,7 @@ impl Writes {
         }
         if self.mark_overdue(write) {
             informer.relist_at(clock::after(write.since, RELIST_AFTER), write.expected.sufficient());
-            tracing::warn!(kind, %key, ?lag, expected = ?write.expected, reached,
+            log_as!(self.log_target, warn, kind, %key, ?lag, expected = ?write.expected, reached,
                 "the cache does not show an own write in time; refusing reads of the object until it does");
         }
         ClientError::Stale { kind, key: key.clone(), lag }
@@ -433,7 +440,7 @@ fn of_informer(informer: usize) -> Range<(usize, Key)> {
 }
 
 /// Makes the writes of the first informer one, which its next relist fulfils.
-fn forget_by_relist(pending: &mut Noted) {
+fn forget_by_relist(pending: &mut Noted, log_target: LogTarget) {
     let Some((_, first)) = pending.pop_first() else { return };
     let places: Vec<_> = pending.range(of_informer(first.number)).map(|(place, _)| place.clone()).collect();
     for place in places {
@@ -441,7 +448,9 @@ fn forget_by_relist(pending: &mut Noted) {
     }
     if let Some(informer) = first.informer.upgrade() {
         let kind = &informer.target().resource.kind;
-        tracing::warn!(
+        log_as!(
+            log_target,
+            warn,
             kind,
             most = MAX_PENDING,
             "too many own writes are missing from the cache; listing it anew"
@@ -467,7 +476,7 @@ mod tests {
         let factory = InformerFactory::with_connect(connect, FactoryOptions::default());
         let (caches, metrics) = (Caches::default(), Arc::new(Metrics::default().client()));
         let declared = caches.declare(factory.informer(Target::of::<ConfigMap>()), false);
-        let writes = Writes::new(caches, metrics, CONSISTENCY_TIMEOUT);
+        let writes = Writes::new(caches, metrics, CONSISTENCY_TIMEOUT, LogTarget::default());
         let store = declared.informer.store();
         store.apply(&Scope::All, Delta::Replaced { revision: 1, objects: vec![] });
         let unseen = |name: usize| {

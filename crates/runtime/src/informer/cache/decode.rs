@@ -104,6 +104,7 @@ impl DecodeCache {
                 kind = object.path("kind"),
                 key = error.key.as_str(),
                 wanted = error.wanted,
+                error = &*error.message,
                 "an object does not decode: lists leave it out"
             );
         }

@@ -13,7 +13,7 @@ use super::body::{Body, Packer};
 use super::labels::Labels;
 use super::scan::{self, Cursor};
 use crate::key::Key;
-use crate::redact::redact;
+use crate::redact::why_undecodable;
 use crate::revision::Revision;
 
 /// An object as the cache keeps it: metadata decoded, everything else as JSON bytes, perhaps compressed.
@@ -253,7 +253,7 @@ impl Object {
                 true => {
                     "only its metadata is cached: the transform panicked on it, or left nothing of it".into()
                 }
-                false => redact(&error.to_string()).into(),
+                false => why_undecodable::<K>(&json, &error).into(),
             },
         });
         decoded.map(|value| (value, json.len()))

@@ -33,6 +33,8 @@ use crate::informer::failure::WatchFailure;
 use crate::informer::guard::guarded;
 use crate::informer::metrics::InformerMetrics;
 use crate::informer::watch::{HeldBack, ListRequest, ListerWatcher, WatchRequest, WatchStream};
+use crate::log_target::{LogTarget, log_as};
+use crate::repeated::Repeated;
 use lines::Lines;
 use machine::{Command, Machine, WatchEvent};
 
@@ -103,8 +105,13 @@ struct State {
     ingest: Ingest,
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
+    log_target: LogTarget,
     /// The failure of each verb, until it goes well again.
     failing: Vec<(&'static str, WatchFailure)>,
+    /// Failures that were told in the last minute: a watch may fail and recover again and again.
+    repeated: Option<Box<Repeated<&'static str>>>,
+    /// A failure was told whose end was not.
+    told: bool,
     /// The name of the objects in logs.
     kind: Option<String>,
     /// The place where others read the version that was reached, if anyone asked.
@@ -155,6 +162,7 @@ impl Reflector {
         metrics: Arc<InformerMetrics>,
         kind: Option<String>,
     ) -> Self {
+        let log_target = options.log_target;
         let metadata_only = ingest.metadata_only || lister_watcher.metadata_only();
         let ingest = IngestOptions { metadata_only, ..ingest };
         Reflector(Box::new(State {
@@ -163,7 +171,10 @@ impl Reflector {
             machine: Machine::new(options, random),
             ingest: Ingest::new(ingest),
             metrics,
+            log_target,
             failing: Vec::new(),
+            repeated: None,
+            told: false,
             kind,
             last_version: None,
         }))
@@ -204,7 +215,12 @@ fn run<S: Sink>(mut state: Box<State>, mut sink: S) -> impl Future<Output = ()> 
             let step = AssertUnwindSafe(state.step(command, &mut sink)).catch_unwind().await;
             command = step.unwrap_or_else(|_| {
                 state.metrics.watch_panics.add(1);
-                tracing::error!(kind = state.kind.as_deref(), "a watch panicked; restarting it");
+                log_as!(
+                    state.log_target,
+                    error,
+                    kind = state.kind.as_deref(),
+                    "a watch panicked; restarting it"
+                );
                 state.machine.panicked(Instant::now())
             });
         }
@@ -341,7 +357,7 @@ impl State {
             // Connections that last long break: the next request will tell whether anything is wrong.
             self.metrics.watch_errors.add(1);
             self.metrics.note_failure(failure);
-            tracing::debug!(kind = self.kind.as_deref(), %failure, "the watch connection failed");
+            log_as!(self.log_target, debug, kind = self.kind.as_deref(), %failure, "the watch connection failed");
         }
         let now = Instant::now();
         self.metrics.short_watches.add(u64::from(self.machine.was_short(now)));
@@ -426,6 +442,9 @@ impl State {
         self.metrics.note_success();
         // With a watch all is well: a list may not be asked for again. A list says nothing of the right to watch.
         self.failing.retain(|(failing, _)| verb != "watch" && *failing != verb);
+        if self.failing.is_empty() && std::mem::take(&mut self.told) {
+            log_as!(self.log_target, info, kind = self.kind.as_deref(), verb, "the requests succeed again");
+        }
     }
 
     fn note_failure(&mut self, verb: &'static str, failure: &WatchFailure) {
@@ -437,11 +456,18 @@ impl State {
         self.failing.push((verb, failure.clone()));
         // A version that the server has no more is part of its life.
         let is_usual = matches!(failure, WatchFailure::Expired(_) | WatchFailure::TooLarge(_));
-        let kind = self.kind.as_deref();
-        if is_known || is_usual {
-            tracing::debug!(kind, verb, %failure, "the request failed");
-        } else {
-            tracing::warn!(kind, verb, %failure, "the request failed; retrying");
+        let (kind, path) = (self.kind.as_deref(), self.lister_watcher.path());
+        let tell = !is_known && !is_usual;
+        let mut repeated = || {
+            let repeated = self.repeated.get_or_insert_default();
+            repeated.failed(verb, &failure.to_string(), Instant::now())
+        };
+        match tell.then(&mut repeated).flatten() {
+            Some(repeated) => {
+                self.told = true;
+                log_as!(self.log_target, warn, kind, verb, path, repeated, %failure, "the request failed; retrying");
+            }
+            None => log_as!(self.log_target, debug, kind, verb, path, %failure, "the request failed"),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::log_target::LogTarget;
+
 /// How a reflector lists and watches.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -21,6 +23,8 @@ pub struct ReflectorOptions {
     /// No answer to a list page, or to the opening of a watch, within this time is a failure. A long page may take this
     /// time for each 16 KiB.
     pub request_deadline: Duration,
+    /// Under which target it logs.
+    pub log_target: LogTarget,
 }
 
 impl ReflectorOptions {
@@ -41,6 +45,7 @@ impl Default for ReflectorOptions {
             page_size: 500,
             shortest_watch: Duration::from_secs(300),
             request_deadline: Duration::from_secs(60),
+            log_target: LogTarget::default(),
         }
     }
 }

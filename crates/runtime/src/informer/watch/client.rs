@@ -111,6 +111,10 @@ impl ListerWatcher for ClientListerWatcher {
         self.send(self.request(query, "PartialObjectMetadata"))
     }
 
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+
     fn metadata_only(&self) -> bool {
         self.metadata_only
     }

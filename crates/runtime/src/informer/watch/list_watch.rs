@@ -44,6 +44,11 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Opens a watch.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>>;
 
+    /// The path that it asks for, as its log lines name it.
+    fn path(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether it asks for metadata alone. Then no more is kept of an object, whatever the server sends.
     fn metadata_only(&self) -> bool {
         false
