@@ -13,8 +13,9 @@ pub mod election;
 pub mod rights;
 pub mod steady;
 pub mod log_lines;
+mod captured;
 mod world;
 mod requests;
 
 pub use requests::{Fault, Requests, Sent};
-pub use world::{DEADLINE, TestedOperator, World, until};
+pub use world::{DEADLINE, TestedOperator, World, ended, until};

@@ -1,11 +1,11 @@
 //! A cluster in this process with one operator on it.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::GroupVersionKind;
-use kube::{Api, Client, Resource, ResourceExt, discovery};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use setpoint::leader_election::LeaderElection;
@@ -23,6 +23,16 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 /// How much virtual time passes between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+thread_local! {
+    /// The errors with which managers ended. Each test has a thread of its own.
+    static ENDED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The errors with which managers ended in this test.
+pub fn ended() -> Vec<String> {
+    ENDED.with_borrow(Clone::clone)
+}
+
 /// An operator as the trials see it.
 #[derive(Clone, Copy)]
 pub struct TestedOperator {
@@ -30,7 +40,7 @@ pub struct TestedOperator {
     pub name: &'static str,
     /// Registers its controllers.
     pub register: fn(&Manager) -> Result<(), SetupError>,
-    /// Everything that it needs in a cluster, its definition first.
+    /// Everything that it needs in a cluster.
     pub manifests: fn(image: &str) -> Vec<Value>,
 }
 
@@ -67,7 +77,7 @@ pub struct World {
 }
 
 impl World {
-    /// A cluster with the operator's definition, and the operator running on it with every right.
+    /// A cluster with the operator's definitions, and the operator running on it with every right.
     pub async fn start(operator: TestedOperator) -> World {
         let mut world = World::idle(operator).await;
         world.run(world.cluster.client(), None);
@@ -78,11 +88,15 @@ impl World {
     pub async fn idle(operator: TestedOperator) -> World {
         let cluster = Cluster::start(Options { seed: Some(1), ..Options::default() }).await.unwrap();
         let world = World::on(cluster, operator, Fault::None);
-        world.apply((operator.manifests)("image").first().unwrap()).await;
+        for object in (operator.manifests)("image") {
+            if object["kind"] == "CustomResourceDefinition" {
+                world.apply(&object).await;
+            }
+        }
         world
     }
 
-    /// On a cluster that has the definition already.
+    /// On a cluster that has the definitions already.
     pub fn on(cluster: Cluster, operator: TestedOperator, fault: Fault) -> World {
         let (stop, _) = watch::channel(false);
         let requests = Requests::new(fault);
@@ -110,8 +124,11 @@ impl World {
         let mut stop = self.stop.subscribe();
         self.replicas.spawn(async move {
             let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-            // One that lost its lease or its rights ends with an error: the tests look at what it did.
-            let _ = manager.run(stopped).await;
+            // One that lost its lease or its rights ends with an error: the tests look at what it did. Whoever waits in
+            // vain is told.
+            if let Err(error) = manager.run(stopped).await {
+                ENDED.with_borrow_mut(|ended| ended.push(error.to_string()));
+            }
         });
     }
 
@@ -175,15 +192,7 @@ impl World {
     /// The server's refusal.
     pub async fn try_apply(&self, object: &Value) -> kube::Result<DynamicObject> {
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
-        let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
-        let client = self.cluster.client();
-        let (resource, capabilities) = discovery::pinned_kind(&client, &kind).await.unwrap();
-        let namespaced = capabilities.scope == discovery::Scope::Namespaced;
-        let namespace = object.namespace().unwrap_or_else(|| "default".into());
-        let api: Api<DynamicObject> = match namespaced {
-            true => Api::namespaced_with(client, &namespace, &resource),
-            false => Api::all_with(client, &resource),
-        };
+        let api = self.api_of(&object).await;
         let parameters = PatchParams::apply("somebody").force();
         api.patch(&object.name_any(), &parameters, &Patch::Apply(&object)).await
     }
@@ -232,6 +241,9 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     };
     match tokio::time::timeout(DEADLINE, waiting).await {
         Ok(found) => found,
-        Err(_) => panic!("not within {DEADLINE:?}: {what}"),
+        Err(_) => match ended().as_slice() {
+            [] => panic!("not within {DEADLINE:?}: {what}"),
+            ended => panic!("not within {DEADLINE:?}: {what}; the manager ended: {}", ended.join("; ")),
+        },
     }
 }
