@@ -40,6 +40,7 @@ mod write_options;
 mod versions;
 mod context;
 mod server;
+mod origin;
 mod configured;
 mod metrics;
 mod request_limits;
@@ -76,6 +77,7 @@ pub use options::{
     Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, Plugin, RequestLimits,
     ServiceAccountKeys, StaticToken,
 };
+pub use origin::Origin;
 pub use request_limits::{DurationError, go_duration};
 pub use review_webhook::{
     AccessStatus, AccessWebhook, ReviewClient, ReviewError, ReviewVersion, TokenWebhook,

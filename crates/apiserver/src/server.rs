@@ -13,6 +13,7 @@ use crate::configured::Configured;
 use crate::error::{ApiError, Result};
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::origin::{Origin, Origins};
 use crate::protobuf_cache::ProtobufCache;
 use crate::registry::Registry;
 use crate::request_limits::Limits;
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::registry::discovered::Cache,
     pub(crate) protobuf_cache: ProtobufCache,
+    pub(crate) origins: Origins,
     /// The time at which the server started.
     pub(crate) started: jiff::Timestamp,
     /// The address that the server listens on, as the Service `kubernetes` names it.
@@ -55,6 +57,11 @@ impl Server {
     /// The options with which the server started.
     pub fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    /// The origin of the write that made a resourceVersion, while it is remembered.
+    pub fn origin(&self, revision: u64) -> Option<Arc<Origin>> {
+        self.0.origins.get(revision)
     }
 
     /// Waits briefly for a version that a client saw elsewhere.

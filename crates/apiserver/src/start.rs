@@ -7,6 +7,7 @@ use crate::bootstrap::{self, StartError};
 use crate::configured::Configured;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::origin::Origins;
 use crate::protobuf_cache::ProtobufCache;
 use crate::registry::Registry;
 use crate::request_limits::Limits;
@@ -31,6 +32,7 @@ impl Server {
             webhooks,
             webhook_room: crate::webhook::server_room(),
             metrics: Metrics::default(),
+            origins: Origins::default(),
             discovery: crate::registry::discovered::Cache::default(),
             advertised: OnceLock::new(),
             client_authority: OnceLock::new(),

@@ -1,10 +1,12 @@
 //! The history of writes, with writer and version. A failed wait prints it, and a test can assert on it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
 use kube::Resource;
 use serde_json::Value;
+use setpoint_apiserver::Origin;
 use setpoint_store::{Entry, Event, KeyRange, Store};
 
 use crate::cluster::Cluster;
@@ -28,6 +30,8 @@ pub struct Change {
     pub fields: Vec<String>,
     /// The object after the change. For a deletion, the object before it.
     pub object: Value,
+    /// The user and program that made the change, and the changes that caused it; none if the server does not remember it, or made it itself.
+    pub origin: Option<Arc<Origin>>,
 }
 
 /// A kind of change of an object.
@@ -57,9 +61,10 @@ impl fmt::Display for Change {
             write!(f, ": {}", self.fields[..shown].join(", "))?;
         }
         match self.fields.len().saturating_sub(FIELDS_SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
+            0 => {}
+            more => write!(f, " and {more} more")?,
         }
+        self.origin.as_ref().map_or(Ok(()), |origin| write!(f, " ({origin})"))
     }
 }
 
@@ -80,7 +85,39 @@ impl Cluster {
             key.push('/');
         }
         key.push_str(object.meta().name.as_deref().unwrap_or_default());
-        changes(self.store(), KeyRange::key(key))
+        self.with_origins(changes(self.store(), KeyRange::key(key)))
+    }
+
+    /// Returns why an object is as it is: its newest change, the changes that woke the reconcile that made it, what woke the
+    /// reconciles that made those, and so on to the changes that no reconcile made: a person's, say. Each change comes
+    /// after those that it caused. What the server does not remember any more ends the chain.
+    pub fn chain<K>(&self, object: &K) -> Vec<Change>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let all = self.with_origins(changes(self.store(), KeyRange::all()));
+        let newest = self.history(object).pop().map(|change| change.revision);
+        let mut revisions: VecDeque<u64> = newest.into_iter().collect();
+        let mut chain: Vec<Change> = Vec::new();
+        while let Some(revision) = revisions.pop_front() {
+            if chain.iter().any(|known| known.revision == revision) {
+                continue;
+            }
+            let found = all.iter().filter(|change| change.revision == revision);
+            for change in found.cloned() {
+                revisions.extend(change.origin.iter().flat_map(|origin| origin.causes.iter()));
+                chain.push(change);
+            }
+        }
+        chain
+    }
+
+    fn with_origins(&self, mut changes: Vec<Change>) -> Vec<Change> {
+        for change in &mut changes {
+            change.origin = self.server().origin(change.revision);
+        }
+        changes
     }
 }
 
@@ -112,7 +149,7 @@ pub fn change(event: &Event) -> Change {
     let manager = newest_manager(old.as_ref(), new.as_ref().or(old.as_ref()).unwrap_or(&Value::Null));
     let object = new.or(old).unwrap_or_default();
     let key = String::from_utf8_lossy(&event.key).into_owned();
-    Change { key, revision: event.revision, kind, manager, fields, object }
+    Change { key, revision: event.revision, kind, manager, fields, object, origin: None }
 }
 
 /// Collects the paths at which two values differ. A list counts as one value.

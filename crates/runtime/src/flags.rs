@@ -134,6 +134,8 @@ pub struct BindAddressError;
 pub struct Operator {
     /// Its name: of its lease, in its events, as field owner.
     pub name: &'static str,
+    /// Its version, in the `User-Agent` of its requests: `env!("CARGO_PKG_VERSION")`.
+    pub version: &'static str,
     /// The image in its manifests, unless another is named.
     pub image: &'static str,
     /// Everything that it needs in a cluster, its definitions first.
@@ -155,7 +157,10 @@ impl Flags {
             Some(Print::Manifests { image }) => {
                 print(&(operator.manifests)(image.as_deref().unwrap_or(operator.image)))
             }
-            None => self.program(operator.name).run(operator.register).await,
+            None => {
+                let version = operator.version.to_owned();
+                Program { version, ..self.program(operator.name) }.run(operator.register).await
+            }
         }
     }
 
@@ -163,6 +168,7 @@ impl Flags {
     pub fn program(self, name: &str) -> Program {
         Program {
             name: name.to_owned(),
+            version: String::new(),
             kubeconfig: self.kubeconfig,
             leader_elect: self.leader_elect,
             leader_election_namespace: self.leader_election_namespace,

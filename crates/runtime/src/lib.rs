@@ -174,6 +174,7 @@ mod repeated;
 pub mod clock;
 mod latch;
 mod redact;
+mod user_agent;
 mod request_path;
 mod hash;
 mod revision;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use http::header::USER_AGENT;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
@@ -11,6 +12,7 @@ pub use crate::shutdown::Signals;
 use crate::client::connect_with;
 use crate::leader_election::LeaderElection;
 use crate::manager::{Manager, ManagerError, ManagerOptions, SetupError};
+use crate::user_agent::user_agent;
 
 /// How an operator's process is run. Flags of a command line map to its fields one by one.
 ///
@@ -30,6 +32,8 @@ use crate::manager::{Manager, ManagerError, ManagerOptions, SetupError};
 pub struct Program {
     /// The operator's name: of its lease, in its events, as field owner.
     pub name: String,
+    /// Its version, in the `User-Agent` of its requests.
+    pub version: String,
     /// The kubeconfig to use; without one, what kube infers: `KUBECONFIG`, the service account of a pod.
     pub kubeconfig: Option<PathBuf>,
     /// Whether to compete for a lease, so that of several replicas one acts.
@@ -99,6 +103,8 @@ impl Program {
             None => Config::infer().await?,
         };
         config.default_retry = false;
+        // For requests through kube's own client too.
+        config.headers.push((USER_AGENT, user_agent(&self.name, &self.version)));
         Ok(config)
     }
 
@@ -118,6 +124,7 @@ impl Program {
         let leader_election = self.leader_elect.then(|| LeaderElection::new(&namespace, &self.name));
         let options = ManagerOptions {
             name: self.name.clone(),
+            version: self.version.clone(),
             leader_election,
             metrics_address: self.serving(self.metrics_address),
             health_address: self.serving(self.health_address),

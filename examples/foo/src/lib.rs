@@ -29,20 +29,13 @@ pub fn definition() -> Value {
 
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.
 pub fn manifests(image: &str) -> Vec<Value> {
-    let group = "samplecontroller.k8s.io";
     let installation = Installation {
         name: NAME.into(),
         namespace: "sample-system".into(),
         image: image.into(),
         command: vec![env!("CARGO_PKG_NAME").into()],
         args: vec!["--leader-elect".into(), "--health-probe-bind-address=0.0.0.0:8081".into()],
-        rules: vec![
-            Rule::new(group, &["foos"], &["list", "watch"]),
-            Rule::new(group, &["foos/status"], &["update"]),
-            Rule::new(group, &["foos/finalizers"], &["update"]),
-            Rule::new("apps", &["deployments"], &["list", "watch", "create", "update"]),
-            Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
-        ],
+        rules: Rule::parse(include_str!("../rights.yaml")).expect("the trial of rights reads the file"),
     };
     std::iter::once(definition()).chain(installation.manifests()).collect()
 }

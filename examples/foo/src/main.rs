@@ -18,6 +18,12 @@ struct Command {
 async fn main() -> Result<(), setpoint::Error> {
     let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).init();
-    let operator = Operator { name: NAME, image: "foo-controller:latest", manifests, register };
+    let operator = Operator {
+        name: NAME,
+        version: env!("CARGO_PKG_VERSION"),
+        image: "foo-controller:latest",
+        manifests,
+        register,
+    };
     Ok(Command::parse().flags.run(operator).await?)
 }

@@ -127,7 +127,6 @@ pub fn definition() -> Value {
 /// Everything that the operator needs in a cluster, with the rights that it uses and no other. A DNS server that runs
 /// as a second container reads the volume `hosts`.
 pub fn manifests(image: &str) -> Vec<Value> {
-    let group = "dns.example.com";
     let args = ["--leader-elect", "--health-probe-bind-address=0.0.0.0:8081", "--hosts-dir=/hosts"];
     let operator = Installation {
         name: NAME.into(),
@@ -135,11 +134,7 @@ pub fn manifests(image: &str) -> Vec<Value> {
         image: image.into(),
         command: vec![NAME.into()],
         args: args.map(Into::into).into(),
-        rules: vec![
-            Rule::new(group, &["hostrecords"], &["list", "watch", "patch"]),
-            Rule::new(group, &["hostrecords/status"], &["patch"]),
-            Rule::new("", &["services"], &["list", "watch"]),
-        ],
+        rules: Rule::parse(include_str!("../rights.yaml")).expect("the trial of rights reads the file"),
     };
     let mut manifests = operator.manifests();
     if let Some(deployment) = manifests.last_mut() {

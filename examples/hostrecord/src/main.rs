@@ -26,7 +26,15 @@ async fn main() -> Result<(), setpoint::Error> {
     let Command { flags, hosts_dir } = Command::parse();
     if flags.print.is_some() {
         let image = "hostrecord-operator:latest";
-        return Ok(flags.run(Operator { name: NAME, image, manifests, register: |_| Ok(()) }).await?);
+        return Ok(flags
+            .run(Operator {
+                name: NAME,
+                version: env!("CARGO_PKG_VERSION"),
+                image,
+                manifests,
+                register: |_| Ok(()),
+            })
+            .await?);
     }
     let folder = Folder::open(hosts_dir)?;
     Ok(flags.program(NAME).run(|manager| register(manager, folder)).await?)

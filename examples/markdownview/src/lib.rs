@@ -108,22 +108,13 @@ pub fn manifests_with_webhooks(image: &str) -> Vec<Value> {
 
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.
 pub fn manifests(image: &str) -> Vec<Value> {
-    let group = "view.zoetrope.github.io";
     let installation = Installation {
         name: NAME.into(),
         namespace: "markdown-view-system".into(),
         image: image.into(),
         command: vec!["markdownview-operator".into()],
         args: vec!["--leader-elect".into(), "--health-probe-bind-address=0.0.0.0:8081".into()],
-        rules: vec![
-            Rule::new(group, &["markdownviews"], &["list", "watch"]),
-            Rule::new(group, &["markdownviews/status"], &["patch"]),
-            Rule::new(group, &["markdownviews/finalizers"], &["update"]),
-            Rule::new("", &["configmaps"], &["list", "watch", "create", "update"]),
-            Rule::new("", &["services"], &["list", "watch", "create", "patch"]),
-            Rule::new("apps", &["deployments"], &["list", "watch", "create", "patch"]),
-            Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
-        ],
+        rules: Rule::parse(include_str!("../rights.yaml")).expect("the trial of rights reads the file"),
     };
     std::iter::once(definition()).chain(installation.manifests()).collect()
 }

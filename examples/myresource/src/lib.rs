@@ -127,12 +127,7 @@ pub fn manifests(image: &str) -> Vec<Value> {
         image: image.into(),
         command: vec![NAME.into()],
         args: vec!["--leader-elect".into(), "--health-probe-bind-address=0.0.0.0:8081".into()],
-        rules: vec![
-            Rule::new("mygroup.example.com", &["myresources"], &["list", "watch"]),
-            Rule::new("mygroup.example.com", &["myresources/status"], &["patch"]),
-            Rule::new("mygroup.example.com", &["myresources/finalizers"], &["update"]),
-            Rule::new("apps", &["deployments"], &["list", "watch", "create", "patch"]),
-        ],
+        rules: Rule::parse(include_str!("../rights.yaml")).expect("the trial of rights reads the file"),
     };
     std::iter::once(definition()).chain(installation.manifests()).collect()
 }

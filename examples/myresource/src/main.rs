@@ -29,7 +29,13 @@ async fn main() -> Result<(), setpoint::Error> {
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).init();
     let command = Command::parse();
     let chosen = if command.webhooks { manifests_with_webhooks } else { manifests };
-    let operator = Operator { name: NAME, image: "myresource-operator:latest", manifests: chosen, register };
+    let operator = Operator {
+        name: NAME,
+        version: env!("CARGO_PKG_VERSION"),
+        image: "myresource-operator:latest",
+        manifests: chosen,
+        register,
+    };
     match command.webhook_certificate_seconds {
         Some(seconds) if command.flags.print.is_none() => {
             let serving = ServingOptions::lasting(Duration::from_secs(seconds.into()));

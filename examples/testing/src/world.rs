@@ -9,6 +9,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use setpoint::leader_election::LeaderElection;
+use setpoint::manifests::Rights;
 use setpoint::metrics::Metrics;
 use setpoint::{Manager, ManagerOptions, SetupError};
 use setpoint_cluster::{Cluster, Options, changes};
@@ -72,6 +73,8 @@ pub struct World {
     pub requests: Requests,
     /// The numbers of the replica that was started last.
     pub metrics: Metrics,
+    /// The rights that its declared watches need.
+    pub watched: Rights,
     stop: watch::Sender<bool>,
     replicas: JoinSet<()>,
 }
@@ -100,7 +103,15 @@ impl World {
     pub fn on(cluster: Cluster, operator: TestedOperator, fault: Fault) -> World {
         let (stop, _) = watch::channel(false);
         let requests = Requests::new(fault);
-        World { cluster, operator, requests, metrics: Metrics::new(), stop, replicas: JoinSet::new() }
+        World {
+            cluster,
+            operator,
+            requests,
+            metrics: Metrics::new(),
+            watched: Rights::default(),
+            stop,
+            replicas: JoinSet::new(),
+        }
     }
 
     /// Starts a replica on a client; with an identity it competes for the lease.
@@ -121,6 +132,7 @@ impl World {
         let manager = Manager::new(requests.client(client), options);
         self.metrics = manager.metrics().clone();
         (self.operator.register)(&manager).unwrap();
+        manager.targets().iter().for_each(|target| self.watched.add_watch(target));
         let mut stop = self.stop.subscribe();
         self.replicas.spawn(async move {
             let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };

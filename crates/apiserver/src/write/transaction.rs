@@ -12,6 +12,7 @@ use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
 use crate::object;
+use crate::origin::Origin;
 use crate::registry::{self, meta};
 use crate::writer::Writer;
 
@@ -129,6 +130,7 @@ async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
 
 /// Does what must follow a write before the writer is answered.
 async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
+    ctx.server.0.origins.note(Origin::of(&ctx.user, &ctx.headers), events);
     crate::protobuf_fill::written(&ctx.server, &ctx.resource, events);
     strategy::of(&ctx.resource).committed(&ctx.server, events).await;
 }

@@ -206,7 +206,7 @@ impl Client {
             path: target,
             content_type: JSON,
             body: self.encode_options(resource, options)?,
-            reconcile_id: self.reconcile_id(),
+            sender: self.sender(),
             doubt: Doubt::default(),
         };
         let unanswered = Unanswered { client: self, resource, write: None, call: &call };

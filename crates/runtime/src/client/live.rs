@@ -61,7 +61,7 @@ impl Client {
             path,
             content_type: "",
             body: Bytes::new(),
-            reconcile_id: self.reconcile_id(),
+            sender: self.sender(),
             doubt: Doubt::default(),
         };
         // Reading does no harm, so it needs no lease.

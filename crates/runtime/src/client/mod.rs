@@ -19,6 +19,7 @@ mod intercept;
 mod patch;
 mod own_writes;
 mod reconciled;
+mod authors;
 mod preconditions;
 mod caches;
 mod kind;
@@ -36,6 +37,7 @@ use crate::key::{Key, KeyFor};
 use crate::leader_clock::LeaderClock;
 
 pub use crate::error::ApiError;
+pub use authors::Author;
 pub use connect::{ConnectError, connect, connect_with};
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
@@ -49,15 +51,16 @@ pub use owner::{
 pub use patch::Patch;
 pub use preconditions::Preconditions;
 pub use read::Query;
-pub use transport::{MAX_RETRIES, RECONCILE_ID, REQUEST_TIMEOUT};
+pub use transport::{MAX_RETRIES, RECONCILE_CAUSES, RECONCILE_ID, REQUEST_TIMEOUT};
 pub use upsert::Upserted;
 
 pub(crate) use applied::Applied;
+pub(crate) use authors::Authors;
 pub(crate) use caches::Caches;
 pub use caches::HeldInformer;
 pub(crate) use own_writes::{Pending, Pins, Writes};
 pub(crate) use reconciled::{OwnKind, Reconciled};
-pub(crate) use transport::{Call, Doubt, Transport};
+pub(crate) use transport::{Call, Doubt, Sender, Transport};
 pub(crate) use write::{JSON, decode, encode};
 
 use crate::request_path::is_segment;
@@ -94,6 +97,7 @@ pub(crate) struct Core {
     /// The field owners whose field sets the caches keep.
     pub(crate) field_owners: FieldOwners,
     pub(crate) applied: Applied,
+    pub(crate) authors: Authors,
 }
 
 /// The side that answers the reads of a client.
@@ -187,8 +191,9 @@ impl Client {
         self.core.transport.kube()
     }
 
-    fn reconcile_id(&self) -> Option<String> {
-        self.pins.as_ref().map(|pins| pins.reconcile_id().to_owned())
+    /// The reconcile that this client sends for.
+    fn sender(&self) -> Option<Sender> {
+        self.pins.as_ref().map(|pins| pins.sender().clone())
     }
 
     /// The key as this client means it: a restricted one supplies its namespace. A key that cannot be one of this kind

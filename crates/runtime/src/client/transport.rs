@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{Method, Request, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use setpoint_api::status::{Reason, Status};
@@ -24,6 +24,8 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub const MAX_RETRIES: u32 = 10;
 /// The request header that says which reconcile sent a request.
 pub const RECONCILE_ID: &str = "x-reconcile-id";
+/// The request header that lists the resourceVersions of the writes that woke the reconcile, separated by commas.
+pub const RECONCILE_CAUSES: &str = "x-reconcile-causes";
 /// How much of an answer that is no Status becomes the error's message.
 const MESSAGE_BYTES: usize = 512;
 
@@ -33,6 +35,7 @@ pub(crate) struct Transport {
     client: kube::Client,
     metrics: Arc<ClientMetrics>,
     timeout: Duration,
+    user_agent: HeaderValue,
 }
 
 /// The request to send.
@@ -42,8 +45,16 @@ pub(crate) struct Call {
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
     /// Which reconcile sends it.
-    pub(crate) reconcile_id: Option<String>,
+    pub(crate) sender: Option<Sender>,
     pub(crate) doubt: Doubt,
+}
+
+/// The reconcile that sends a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) reconcile_id: Arc<str>,
+    /// The resourceVersions of the writes that woke it, as the header lists them.
+    pub(crate) causes: Arc<str>,
 }
 
 /// Whether the server may have acted on a request without saying so: its answer was lost, or its future was dropped.
@@ -61,8 +72,13 @@ impl Doubt {
 }
 
 impl Transport {
-    pub(crate) fn new(client: kube::Client, metrics: Arc<ClientMetrics>, timeout: Duration) -> Self {
-        Transport { client, metrics, timeout }
+    pub(crate) fn new(
+        client: kube::Client,
+        metrics: Arc<ClientMetrics>,
+        timeout: Duration,
+        user_agent: HeaderValue,
+    ) -> Self {
+        Transport { client, metrics, timeout, user_agent }
     }
 
     pub(crate) fn kube(&self) -> &kube::Client {
@@ -118,13 +134,19 @@ impl Transport {
         leader: Option<&LeaderClock>,
         call: &Call,
     ) -> Result<(StatusCode, Option<Duration>, Bytes), ClientError> {
-        let mut request =
-            Request::builder().method(call.method.clone()).uri(&call.path).header(ACCEPT, "application/json");
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, &self.user_agent);
         if !call.content_type.is_empty() {
             request = request.header(CONTENT_TYPE, call.content_type);
         }
-        if let Some(reconcile_id) = &call.reconcile_id {
-            request = request.header(RECONCILE_ID, reconcile_id);
+        if let Some(Sender { reconcile_id, causes }) = &call.sender {
+            request = request.header(RECONCILE_ID, &**reconcile_id);
+            if !causes.is_empty() && call.method != Method::GET {
+                request = request.header(RECONCILE_CAUSES, &**causes);
+            }
         }
         let transport = |source: Box<dyn std::error::Error + Send + Sync>| ClientError::Transport {
             verb: call.method.to_string(),
@@ -217,14 +239,16 @@ mod tests {
             }
         });
         let client = kube::Client::new(service, "default");
-        let transport = Transport::new(client, Arc::new(Metrics::default().client()), REQUEST_TIMEOUT);
+        let metrics = Arc::new(Metrics::default().client());
+        let agent = HeaderValue::from_static("test");
+        let transport = Transport::new(client, metrics, REQUEST_TIMEOUT, agent);
         let leader = LeaderClock::new();
         let call = Call {
             method: Method::POST,
             path: "/api/v1/namespaces/default/configmaps".to_owned(),
             content_type: "application/json",
             body: Bytes::from_static(b"{}"),
-            reconcile_id: None,
+            sender: None,
             doubt: Doubt::default(),
         };
         leader.extend(Instant::now() + Duration::from_secs(3));

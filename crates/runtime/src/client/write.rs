@@ -1,6 +1,7 @@
 //! Writes: each goes to the server, and is noted so that later reads see it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
@@ -14,7 +15,7 @@ use super::intercept::{Intercepted, Verb};
 use super::own_writes::{Before, Written};
 use super::patch::Patch;
 use super::transport::{Call, Doubt};
-use super::{Client, Kind, Pending, Reconciled};
+use super::{Author, Client, Kind, Pending, Reconciled};
 use crate::error::ClientError;
 use crate::key::{Key, KeyFor};
 use crate::redact::why_undecodable;
@@ -104,14 +105,6 @@ pub(super) fn key_of<K: kube::Resource>(object: &K, kind: &str) -> Result<Key, C
     Ok(Key::new(metadata.namespace.as_deref(), name))
 }
 
-/// Whether an answer shows another state than the caches had before the write.
-fn changed(before: &[Before], answer: &[u8]) -> bool {
-    let version =
-        Written::read(answer).and_then(|written| parse_revision(&written.metadata.resource_version));
-    let cached = || before.iter().filter_map(|before| before.object.as_ref());
-    version.is_some_and(|version| cached().all(|(_, revision)| *revision != version))
-}
-
 impl Client {
     /// Sends a write, after everyone who may refuse it was asked, and notes what it did.
     pub(super) async fn write(&self, write: Write<'_>) -> Result<Bytes, ClientError> {
@@ -123,16 +116,26 @@ impl Client {
         self.check_owner(write)?;
         let before = self.core.writes.before(write.resource, write.key().as_ref());
         let answer = self.send(write).await?;
-        self.note_own_change(write, &before, &answer);
+        self.note_author(write, &before, &answer);
         self.note(write.resource, || self.core.writes.wrote(write.resource, &before, &answer));
         Ok(answer)
     }
 
-    /// Notes whether a write changed the object of the reconcile that sent it.
-    fn note_own_change(&self, write: &Write<'_>, before: &[Before], answer: &[u8]) {
+    /// Notes which reconcile made the new version, and whether it is one of the reconcile's own object.
+    fn note_author(&self, write: &Write<'_>, before: &[Before], answer: &[u8]) {
         let Some(pins) = self.pins.as_ref().filter(|_| !self.dry_run) else { return };
+        let written = Written::read(answer);
+        let revision = written.and_then(|written| parse_revision(&written.metadata.resource_version));
+        let mut cached = before.iter().filter_map(|before| before.object.as_ref());
+        // A write that changed nothing is answered with the version that was there.
+        let Some(revision) = revision.filter(|version| cached.all(|(_, known)| known != version)) else {
+            return;
+        };
+        let field_owner = self.identity.field_owner.as_str().into();
+        let reconcile_id = Arc::clone(&pins.sender().reconcile_id);
+        self.core.authors.note(revision, Author { field_owner, reconcile_id });
         let is_own = |of: &Reconciled| of.kind.is(write.resource) && write.key().as_ref() == Some(&of.key);
-        if pins.reconciled().is_some_and(is_own) && changed(before, answer) {
+        if pins.reconciled().is_some_and(is_own) {
             pins.note_own_change();
         }
     }
@@ -182,7 +185,7 @@ impl Client {
             path: target,
             content_type: write.content_type,
             body: write.body.clone(),
-            reconcile_id: self.reconcile_id(),
+            sender: self.sender(),
             doubt: Doubt::default(),
         };
         let _unanswered =

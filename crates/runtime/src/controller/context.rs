@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use setpoint_api::{Clock, Random};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Client;
-use crate::queue::{Priority, Reasons};
+use crate::client::{Author, Authors, Client};
+use crate::queue::{Priority, Reason, Reasons};
 use crate::recorder::Recorder;
 
 /// The surroundings of one reconcile. Cheap to clone.
@@ -74,6 +74,21 @@ impl Context {
         &self.0.reasons
     }
 
+    /// The writes that woke this reconcile, with their authors where a reconcile of this process made them: of another
+    /// controller, or of this one. Writes of others have their resourceVersion alone; `metadata.managedFields` on the server
+    /// tells more.
+    ///
+    /// ```no_run
+    /// # fn example(ctx: &setpoint::Context) {
+    /// for cause in ctx.causes() {
+    ///     tracing::info!(%cause, "woken"); // ConfigMap updated at 812 by copier in reconcile 549d4f29-…
+    /// }
+    /// # }
+    /// ```
+    pub fn causes(&self) -> Vec<Cause> {
+        causes(&self.0.reasons, &self.0.client.core.authors)
+    }
+
     /// The priority it was queued with.
     pub fn priority(&self) -> Priority {
         self.0.priority
@@ -94,4 +109,32 @@ impl fmt::Debug for Context {
             .field("reconcile_id", &self.0.reconcile_id)
             .finish_non_exhaustive()
     }
+}
+
+/// A write that woke a reconcile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The kind of the object, and the event; its `revision` is the resourceVersion that the write made.
+    pub reason: Reason,
+    /// The author, if a reconcile of this process made the write lately.
+    pub author: Option<Author>,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.reason, self.reason.revision)?;
+        self.author.as_ref().map_or(Ok(()), |author| write!(f, " by {author}"))
+    }
+}
+
+fn causes(reasons: &Reasons, authors: &Authors) -> Vec<Cause> {
+    let writes = reasons.iter().map(|(reason, _)| reason).filter(|reason| reason.revision != 0);
+    writes.map(|reason| Cause { reason, author: authors.get(reason.revision) }).collect()
+}
+
+/// The causes that this process made, as the span of a reconcile names them.
+pub(super) fn woken_by(reasons: &Reasons, authors: &Authors) -> Option<String> {
+    let own = causes(reasons, authors).into_iter().filter(|cause| cause.author.is_some());
+    let own: Vec<String> = own.map(|cause| cause.to_string()).collect();
+    (!own.is_empty()).then(|| own.join(", "))
 }

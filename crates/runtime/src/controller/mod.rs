@@ -16,7 +16,7 @@ mod test_context;
 mod context;
 
 pub use builder::{Controller, DEFAULT_CONCURRENCY};
-pub use context::Context;
+pub use context::{Cause, Context};
 pub use handle::{AddedWatch, ControllerHandle};
 pub use reconcile::{Action, Reconciler};
 pub use test_context::{RecordedEvent, TestContext};

@@ -61,7 +61,8 @@ impl Reporter {
 
     pub(super) fn span(&self, run: Run<'_>) -> Span {
         log_as!(self.log_target, info_span, "reconcile", controller = %self.controller, object = %run.item.key(),
-            reconcile_id = run.reconcile_id, attempt = run.attempt(), reasons = %run.item.reasons())
+            reconcile_id = run.reconcile_id, attempt = run.attempt(), reasons = %run.item.reasons(),
+            woken_by = tracing::field::Empty)
     }
 
     pub(super) fn ended(&self, run: Run<'_>, outcome: &Outcome, verdict: &Verdict, took: Duration) {

@@ -118,12 +118,14 @@ impl EventRoute {
             Trigger::Initial | Trigger::Resync => Priority::LOW,
             _ => Priority::DEFAULT,
         };
+        // A resync is no write.
+        let revision = if change.trigger == Trigger::Resync { 0 } else { event.object().revision() };
         let mut keys = Vec::new();
         (self.map.keys)(&change, &mut keys);
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            self.queue.add_with(&key, priority, Reason::new(self.name, change.trigger));
+            self.queue.add_with(&key, priority, Reason::new(self.name, change.trigger).at(revision));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,12 +18,12 @@ use tracing::Instrument;
 
 use super::arrivals::{Added, Arrivals};
 use super::blocked::Watched;
-use super::context::{Context, Inner};
+use super::context::{Context, Inner, woken_by};
 use super::outcome::{Outcome, carry_out, classify};
 use super::reconcile::DynReconciler;
 use super::report::{Reporter, Run};
 use super::source::Source;
-use crate::client::{Client, HeldInformer, OwnKind, Pending, Pins, Reconciled};
+use crate::client::{Client, HeldInformer, OwnKind, Pending, Pins, Reconciled, Sender};
 use crate::error::{ClientError, Error};
 use crate::informer::{SharedInformer, missing};
 use crate::key::Key;
@@ -31,7 +32,7 @@ use crate::log_target::log_as;
 use crate::manager::TakenName;
 use crate::metrics::Metrics;
 use crate::predicate::Predicate;
-use crate::queue::{Item, WorkQueue};
+use crate::queue::{Item, Reasons, WorkQueue};
 use crate::recorder::Recorder;
 
 /// How many requests' unseen writes a controller remembers before the map is swept of those that were seen; then again each
@@ -232,6 +233,9 @@ impl Work {
         let reconcile_id: Arc<str> = self.random.uid().into();
         let run = Run { item, reconcile_id: &reconcile_id };
         let span = self.reporter.span(run);
+        if let Some(woken_by) = woken_by(item.reasons(), &self.client.core.authors) {
+            span.record("woken_by", woken_by);
+        }
         async {
             let consistent = self.wait_for_own_writes(key).await;
             // The wait may have outlasted the lease.
@@ -243,7 +247,8 @@ impl Work {
                 return;
             }
             let reconciled = self.own_kind.clone().map(|kind| Reconciled { kind, key: key.clone() });
-            let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id), reconciled));
+            let sender = Sender { reconcile_id: Arc::clone(&reconcile_id), causes: causes(item.reasons()) };
+            let pins = Arc::new(Pins::new(sender, reconciled));
             let context = Context(Arc::new(Inner {
                 controller: Arc::clone(&self.name),
                 client: self.client.with_pins(Arc::clone(&pins)),
@@ -336,6 +341,17 @@ impl Work {
         }
         unseen.insert(key.clone(), writes);
     }
+}
+
+/// The resourceVersions of the writes that woke a reconcile, as the header lists them.
+fn causes(reasons: &Reasons) -> Arc<str> {
+    let mut text = String::new();
+    for (reason, _) in reasons.iter().filter(|(reason, _)| reason.revision != 0) {
+        let comma = if text.is_empty() { "" } else { "," };
+        // A text takes everything.
+        let _ = write!(text, "{comma}{}", reason.revision);
+    }
+    text.into()
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

@@ -15,7 +15,9 @@ use crate::client::{Call, Doubt, JSON, Kind, Transport, decode, encode};
 use crate::error::{ClientError, NotFoundExt};
 use crate::leader_clock::LeaderClock;
 use crate::metrics::LeaderMetrics;
-use crate::request_path::path;
+use crate::repeated::Repeated;
+use crate::request_path::{Parameters, path};
+use crate::user_agent::field_manager;
 
 /// How far the wait between two tries of a candidate is stretched at random (client-go's jitter factor).
 const JITTER: f64 = 1.2;
@@ -30,6 +32,8 @@ pub struct LeaderElection {
     pub name: String,
     /// The name of this process: different for all that compete. The manager's name and a random part, if empty.
     pub identity: String,
+    /// The field manager of the Lease. The manager's name, if empty.
+    pub field_manager: String,
     /// How long a lease must stand still before another takes it.
     pub lease_duration: Duration,
     /// How long the holder may fail to renew before it stops.
@@ -47,6 +51,7 @@ impl LeaderElection {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: String::new(),
+            field_manager: String::new(),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -113,6 +118,8 @@ pub(crate) struct Elector {
     random: Random,
     metrics: LeaderMetrics,
     holder: watch::Sender<Option<String>>,
+    /// The failures that were told in the last minute: nothing else says why nobody leads.
+    repeated: Repeated<()>,
 }
 
 impl Elector {
@@ -136,6 +143,7 @@ impl Elector {
             metrics,
             holder,
             options,
+            repeated: Repeated::default(),
         }
     }
 
@@ -227,7 +235,17 @@ impl Elector {
         let claimed = match tokio::time::timeout(within, self.try_acquire_or_renew()).await {
             Ok(Ok(claimed)) => claimed,
             Ok(Err(error)) => {
-                tracing::debug!(lease = %self.name(), %error, "could not write the lease");
+                // Another candidate was faster: that is how an election goes.
+                let told = match error.is_conflict() || error.is_already_exists() {
+                    true => None,
+                    false => self.repeated.failed((), &error.to_string(), Instant::now()),
+                };
+                match told {
+                    Some(repeated) => {
+                        tracing::warn!(lease = %self.name(), %error, repeated, "could not write the lease; retrying");
+                    }
+                    None => tracing::debug!(lease = %self.name(), %error, "could not write the lease"),
+                }
                 None
             }
             Err(_) => {
@@ -298,11 +316,17 @@ impl Elector {
     async fn send(&self, method: Method, lease: Option<&Lease>) -> Result<Lease, ClientError> {
         let resource = Lease::api_resource();
         let name = (method != Method::POST).then_some(self.options.name.as_str());
+        let mut target = path(&resource, Some(&self.options.namespace), name, None);
+        if method != Method::GET {
+            let mut parameters = Parameters::default();
+            parameters.push("fieldManager", field_manager(&self.options.field_manager));
+            parameters.append_to(&mut target);
+        }
         let call = Call {
-            path: path(&resource, Some(&self.options.namespace), name, None),
+            path: target,
             content_type: if lease.is_some() { JSON } else { "" },
             body: lease.map_or_else(|| Ok(Bytes::new()), |lease| encode(&resource, lease))?,
-            reconcile_id: None,
+            sender: None,
             doubt: Doubt::default(),
             method,
         };

@@ -19,7 +19,9 @@ use setpoint_api::{Clock, Random};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Applied, Caches, Client, Core, HeldInformer, Identity, Kind, Reads, Transport, Writes};
+use crate::client::{
+    Applied, Authors, Caches, Client, Core, HeldInformer, Identity, Kind, Reads, Transport, Writes,
+};
 use crate::clock::FOR_EVER;
 use crate::error::Error;
 use crate::health::Checks;
@@ -32,6 +34,7 @@ use crate::latch::Latch;
 use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
 use crate::recorder::{self, Recorded, Recorder, Unsent};
+use crate::user_agent::user_agent;
 
 pub use crate::log_target::LogTarget;
 pub use error::SetupError;
@@ -167,7 +170,13 @@ impl Manager {
     pub fn new(client: kube::Client, options: ManagerOptions) -> Self {
         let metrics = options.metrics.clone().unwrap_or_default();
         let client_metrics = Arc::new(metrics.client());
-        let transport = Transport::new(client.clone(), Arc::clone(&client_metrics), options.request_timeout);
+        let agent = user_agent(&options.name, &options.version);
+        let transport = Transport::new(
+            client.clone(),
+            Arc::clone(&client_metrics),
+            options.request_timeout,
+            agent.clone(),
+        );
         let caches = Caches::default();
         let writes = Writes::new(
             caches.clone(),
@@ -189,9 +198,8 @@ impl Manager {
         let connect: Connect = Arc::new(move |target, namespace| {
             let lister_watcher = ClientListerWatcher::new(client.clone(), target, namespace);
             let metrics = Arc::clone(&client_metrics);
-            Arc::new(
-                lister_watcher.observed(Arc::new(move |answer| metrics.answered(&http::Method::GET, answer))),
-            )
+            let observe = move |answer: Option<&_>| metrics.answered(&http::Method::GET, answer);
+            Arc::new(lister_watcher.user_agent(agent.clone()).observed(Arc::new(observe)))
         });
         let factory = InformerFactory::with_connect(connect, factory_options);
         metrics.watch_informers(factory.clone());
@@ -201,7 +209,14 @@ impl Manager {
         let healthz = Checks::default();
         healthz.add("ping", || async { Ok(()) });
         Manager(Arc::new(Inner {
-            core: Arc::new(Core { transport, caches, writes, field_owners, applied: Applied::default() }),
+            core: Arc::new(Core {
+                transport,
+                caches,
+                writes,
+                field_owners,
+                applied: Applied::default(),
+                authors: Authors::default(),
+            }),
             factory,
             metrics,
             events,
@@ -295,6 +310,12 @@ impl Manager {
             false => Namespaces::All,
         };
         Target { namespaces, ..Target::of::<K>() }
+    }
+
+    /// The targets of all informers that it keeps now.
+    pub fn targets(&self) -> Vec<Target> {
+        let declared = self.0.core.caches.all();
+        declared.iter().map(|declared| declared.informer.target().clone()).collect()
     }
 
     /// The manager's metrics, also for one's own.

@@ -19,6 +19,8 @@ use crate::recorder::{CorrelatorOptions, EventApi};
 pub struct ManagerOptions {
     /// The manager's name: field owner of [`Manager::client`](crate::Manager::client) and part of events.
     pub name: String,
+    /// The operator's version. The `User-Agent` of every request names both.
+    pub version: String,
     /// The namespaces that informers cover, unless a controller chooses another target.
     pub namespaces: Namespaces,
     /// Takes part in an election; `None`: this process acts alone.
@@ -76,6 +78,7 @@ impl Default for ManagerOptions {
         let seed = clock.now().as_nanosecond() as u64 ^ (u64::from(std::process::id()) << 32);
         ManagerOptions {
             name: "setpoint".to_owned(),
+            version: String::new(),
             namespaces: Namespaces::All,
             leader_election: None,
             health_address: None,

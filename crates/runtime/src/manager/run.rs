@@ -259,6 +259,9 @@ impl Manager {
         if options.identity.is_empty() {
             options.identity = format!("{}_{}", self.0.options.name, self.0.options.random.uid());
         }
+        if options.field_manager.is_empty() {
+            options.field_manager.clone_from(&self.0.options.name);
+        }
         let metrics = self.0.metrics.leader(&options.name);
         Ok(Some(Elector::new(
             self.0.core.transport.clone(),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::RwLock;
 
+use crate::revision::Revision;
+
 /// How many distinct reasons one key remembers between two runs. The rest are only counted
 /// ([`Reasons::forgotten`]).
 pub const REASONS_PER_KEY: usize = 4;
@@ -96,23 +98,35 @@ impl From<&str> for SourceName {
     }
 }
 
-/// One reason: what happened, to which kind of object. Four bytes, so that remembering it costs nothing.
+/// One reason: what happened, to which kind of object, by which write. Small, so that remembering it costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The kind or channel that gave it.
     pub source: SourceName,
     /// The event.
     pub trigger: Trigger,
+    /// The resourceVersion of the write that the event tells of; zero if it tells of none.
+    pub revision: Revision,
 }
 
 impl Reason {
     /// A reason. Who gives it often keeps the [`SourceName`] instead of naming it each time.
     pub fn new(source: impl Into<SourceName>, trigger: Trigger) -> Self {
-        Reason { source: source.into(), trigger }
+        Reason { source: source.into(), trigger, revision: 0 }
+    }
+
+    /// The same reason, given by the write that made a resourceVersion.
+    #[must_use]
+    pub const fn at(self, revision: Revision) -> Self {
+        Reason { revision, ..self }
+    }
+
+    fn is_like(&self, other: &Reason) -> bool {
+        self.source == other.source && self.trigger == other.trigger
     }
 
     /// Somebody called `add` without saying why.
-    pub const MANUAL: Reason = Reason { source: SourceName::NONE, trigger: Trigger::Manual };
+    pub const MANUAL: Reason = Reason { source: SourceName::NONE, trigger: Trigger::Manual, revision: 0 };
 }
 
 impl fmt::Display for Reason {
@@ -155,8 +169,9 @@ impl Reasons {
     fn note_times(&mut self, reason: Reason, times: u16) {
         for place in &mut self.kept {
             match place {
-                Some((known, count)) if *known == reason => {
+                Some((known, count)) if known.is_like(&reason) => {
                     *count = count.saturating_add(times);
+                    known.revision = known.revision.max(reason.revision);
                     return;
                 }
                 Some(_) => {}
@@ -169,7 +184,7 @@ impl Reasons {
         self.forgotten = self.forgotten.saturating_add(times);
     }
 
-    /// The distinct reasons with their counts.
+    /// The distinct reasons with their counts. One that was given several times has the newest write.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u16)> + '_ {
         self.kept.iter().flatten().copied()
     }

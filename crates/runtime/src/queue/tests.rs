@@ -28,7 +28,7 @@ impl Why {
 }
 
 fn reason(trigger: Trigger) -> Reason {
-    Reason { source: SourceName::NONE, trigger }
+    Reason::new(SourceName::NONE, trigger)
 }
 
 /// A ready key of the reference.

@@ -16,9 +16,12 @@ use super::correlate::{Correlator, CorrelatorOptions, Refresh, Step, namespace};
 use super::{Recorded, Unsent};
 use crate::client::{Call, Doubt, Kind, Transport};
 use crate::error::ClientError;
+use crate::key::Key;
 use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
-use crate::request_path::path;
+use crate::repeated::Repeated;
+use crate::request_path::{Parameters, path};
+use crate::user_agent::field_manager;
 
 /// How often sending one event is tried when the server cannot be reached.
 const TRIES: u32 = 12;
@@ -54,6 +57,8 @@ pub(crate) struct Sink {
     start: Instant,
     /// The number in the name of the last event.
     newest: i128,
+    /// Failures that were told in the last minute, by controller.
+    repeated: Repeated<Arc<str>>,
 }
 
 impl Sink {
@@ -73,6 +78,7 @@ impl Sink {
             metrics,
             start: Instant::now(),
             newest: 0,
+            repeated: Repeated::default(),
         }
     }
 
@@ -104,7 +110,7 @@ impl Sink {
             let Refresh { slot, namespace, name, count, observed, leader } = refresh;
             let patch = json!({"series": {"count": count, "lastObservedTime": rfc3339_micros(observed)}});
             let place = (EventApi::EventsV1, namespace.as_str(), Some(name.as_str()));
-            let call = call(place, Method::PATCH, MERGE_PATCH, &patch);
+            let call = call(place, &self.instance, Method::PATCH, MERGE_PATCH, &patch);
             if let Err(error) = self.send(leader.as_ref(), &call).await {
                 tracing::debug!(%error, name, "could not update the count of an event series");
                 if error.is_not_found() {
@@ -127,7 +133,7 @@ impl Sink {
             Step::Count { name, count, message, first } => {
                 let patch = count_patch(&event, count, &message, first);
                 let place = (event.api, namespace(&event), Some(name.as_str()));
-                let call = call(place, Method::PATCH, MERGE_PATCH, &patch);
+                let call = call(place, &self.instance, Method::PATCH, MERGE_PATCH, &patch);
                 if let Err(error) = self.send(event.leader.as_ref(), &call).await {
                     if error.is_not_found() {
                         self.correlator(event.api).gone(&slot);
@@ -160,7 +166,8 @@ impl Sink {
         slot: &super::correlate::Slot,
     ) {
         let body = self.body(event, (&name, count, first), message);
-        let call = call((event.api, namespace(event), None), Method::POST, "application/json", &body);
+        let place = (event.api, namespace(event), None);
+        let call = call(place, &self.instance, Method::POST, "application/json", &body);
         match self.send(event.leader.as_ref(), &call).await {
             Ok(_) => self.correlator(event.api).created(slot, &name),
             // The answer to the first try was lost; the name is nobody else's.
@@ -169,10 +176,26 @@ impl Sink {
         }
     }
 
-    fn failed(&self, event: &Recorded, error: &ClientError) {
-        let reason = if matches!(error, ClientError::NotLeader) { "not-leader" } else { "refused" };
-        self.metrics.event_dropped(reason);
-        tracing::debug!(%error, reason = event.reason, "event not sent");
+    fn failed(&mut self, event: &Recorded, error: &ClientError) {
+        let (controller, reason) = (&*event.controller, &*event.reason);
+        let name = event.regarding.name.as_deref().unwrap_or_default();
+        let object = Key::new(event.regarding.namespace.as_deref(), name);
+        if matches!(error, ClientError::NotLeader) {
+            self.metrics.event_dropped("not-leader");
+            tracing::debug!(controller, %object, reason, %error, "event not sent");
+            return;
+        }
+        self.metrics.event_dropped("refused");
+        // One cause mostly concerns all events of a controller: a missing right, or a namespace that is going.
+        let cause = format!("{:?}", error.code());
+        match self.repeated.failed(Arc::clone(&event.controller), &cause, Instant::now()) {
+            Some(repeated) => {
+                tracing::warn!(controller, %object, reason, %error, repeated, "could not send an event; dropping it");
+            }
+            None => {
+                tracing::debug!(controller, %object, reason, %error, "could not send an event; dropping it")
+            }
+        }
     }
 
     /// Tries again only when the server could not be reached: what it refuses once it refuses again.
@@ -245,6 +268,7 @@ fn source(event: &Recorded) -> Value {
 
 fn call(
     (api, namespace, name): (EventApi, &str, Option<&str>),
+    manager: &str,
     method: Method,
     content_type: &'static str,
     body: &Value,
@@ -253,13 +277,16 @@ fn call(
         EventApi::EventsV1 => events::v1::Event::api_resource(),
         EventApi::CoreV1 => core::v1::Event::api_resource(),
     };
-    let path = path(&resource, Some(namespace), name, None);
+    let mut path = path(&resource, Some(namespace), name, None);
+    let mut parameters = Parameters::default();
+    parameters.push("fieldManager", field_manager(manager));
+    parameters.append_to(&mut path);
     Call {
         method,
         path,
         content_type,
         body: Bytes::from(body.to_string()),
-        reconcile_id: None,
+        sender: None,
         doubt: Doubt::default(),
     }
 }

@@ -41,6 +41,8 @@ struct State {
     bodies: Vec<Value>,
     refuse: Option<Refuse>,
     headers: Vec<Option<String>>,
+    /// Every request as `METHOD path?query`, and who says that it sent it.
+    agents: Vec<(String, Option<String>)>,
     /// A watch ends when it moves.
     restored: u64,
     lost: Option<Lost>,
@@ -158,6 +160,10 @@ impl Fake {
         self.lock().bodies.clone()
     }
 
+    pub fn agents(&self) -> Vec<(String, Option<String>)> {
+        self.lock().agents.clone()
+    }
+
     pub fn reconcile_ids(&self) -> Vec<Option<String>> {
         self.lock().headers.clone()
     }
@@ -210,6 +216,8 @@ impl Fake {
         let refused = {
             let mut state = self.lock();
             state.calls.push(format!("{} {}", parts.method, path));
+            let agent = parts.headers.get("user-agent").map(|agent| agent.to_str().unwrap().to_owned());
+            state.agents.push((format!("{} {}", parts.method, parts.uri), agent));
             if parts.method != Method::GET {
                 state.bodies.push(serde_json::from_slice(&json).unwrap_or(Value::Null));
                 let id = parts.headers.get("x-reconcile-id");

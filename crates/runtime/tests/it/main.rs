@@ -13,6 +13,7 @@ mod dynamic;
 mod election;
 mod fake;
 mod gates;
+mod identity;
 mod informers;
 mod logging;
 mod managing;

@@ -12,6 +12,7 @@ use kube::core::ApiResource;
 use serde_json::{Value, json};
 use setpoint::client::{controller_reference, set_controller_reference};
 use setpoint::informer::Index;
+use setpoint::leader_election::LeaderElection;
 use setpoint::manager::{LogTarget, ManagerError};
 use setpoint::{
     Action, ClientError, Context, Controller, Error, Key, Manager, ManagerOptions, Patch, Query, SetupError,
@@ -205,23 +206,22 @@ async fn a_watch_that_breaks_again_and_again_is_told_once_a_minute() {
     let turn = Arc::new(AtomicU32::new(0));
     fake.refuse(move |_, path| {
         let turn = turn.fetch_add(1, Ordering::Relaxed);
-        (path.contains("configmaps") && !turn.is_multiple_of(3)).then_some((403, "Forbidden"))
+        (path.contains("configmaps") && !turn.is_multiple_of(2)).then_some((403, "Forbidden"))
     });
     let listener = Listener::default();
     let guard = listener.listen();
     let manager = Manager::new(fake.client(), ManagerOptions::default());
     manager.informer::<ConfigMap>();
     beside(&manager, async {
-        for _ in 0..20 {
+        for _ in 0..25 {
             tokio::time::sleep(Duration::from_secs(2)).await;
             fake.end_watches();
         }
     })
     .await;
     drop(guard);
-    let told = listener.lines("the request failed; retrying");
-    assert!((1..=2).contains(&told.len()), "one for each verb: {told:#?}");
-    assert!(listener.lines("the requests succeed again").len() <= told.len());
+    assert_one(&listener.lines("the request failed; retrying"), &["ConfigMap"]);
+    assert_one(&listener.lines("the requests succeed again"), &["ConfigMap"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -551,4 +551,47 @@ async fn the_controllers_of_a_cluster_log_under_their_own_target() {
             assert!(lines.iter().all(|line| line.contains(&of_target)), "{lines:#?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_right_to_the_lease_is_told_once_a_minute() {
+    let fake = Fake::new();
+    fake.refuse(|_, path| path.contains("/leases").then_some((403, "Forbidden")));
+    let listener = Listener::default();
+    let guard = listener.listen();
+    let options = ManagerOptions::with(|options| {
+        options.leader_election = Some(LeaderElection::new("default", "cafe"));
+    });
+    let manager = Manager::new(fake.client(), options);
+    beside(&manager, tokio::time::sleep(Duration::from_secs(50))).await;
+    drop(guard);
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/cafe: 403 Forbidden";
+    assert_one(&listener.lines("could not write the lease; retrying"), &["default/cafe", path]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_right_to_record_events_is_told_once_a_minute() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    fake.refuse(|method, path| {
+        (*method == Method::POST && path.contains("/events")).then_some((403, "Forbidden"))
+    });
+    let mistake: Reconcile = |ctx, key| {
+        Box::pin(async move {
+            let object = ctx.client().get::<ConfigMap>(&key).await?.unwrap();
+            ctx.recorder().normal(&*object, "Seen", format!("in {}", ctx.reconcile_id()));
+            Ok(Action::requeue_after(Duration::from_secs(5)))
+        })
+    };
+    let listener = Listener::default();
+    let guard = listener.listen();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    Controller::for_kind::<ConfigMap>(&manager).register(mistake).unwrap();
+    beside(&manager, tokio::time::sleep(Duration::from_secs(50))).await;
+    drop(guard);
+    let lines = listener.lines("could not send an event");
+    assert_one(
+        &lines,
+        &["configmap", "default/a", "Seen", "POST /apis/events.k8s.io/v1/namespaces/default/events: 403"],
+    );
 }

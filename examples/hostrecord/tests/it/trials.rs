@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hostrecord_operator::{HostRecord, State};
 use kube::api::ListParams;
-use operator_testing::{World, crash, election, rights, steady};
+use operator_testing::rights::RightsTrial;
+use operator_testing::{World, crash, election, steady};
 use serde_json::json;
 
 use super::{OPERATOR, file, record, service, until_file, until_gone, until_state};
@@ -29,7 +30,8 @@ async fn life(world: &mut World) {
 
 #[tokio::test(start_paused = true)]
 async fn it_has_the_rights_that_it_needs_and_no_other() {
-    rights::check(OPERATOR, life, |_| false).await;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/rights.yaml");
+    RightsTrial::of(OPERATOR, file).check(life).await;
 }
 
 #[tokio::test(start_paused = true)]

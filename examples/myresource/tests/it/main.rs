@@ -1,6 +1,7 @@
 //! The operator on a cluster in this process. Time is paused: waiting costs nothing.
 #![allow(clippy::unwrap_used)]
 
+mod causes;
 mod harness;
 mod life;
 mod logs;

@@ -1,10 +1,11 @@
 //! Repeatable reads of one reconcile: each store's state, pinned at the first read of it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use super::pending::Pending;
 use crate::client::reconciled::Reconciled;
+use crate::client::transport::Sender;
 use crate::informer::Snapshot;
 use crate::key::Key;
 use crate::revision::Revision;
@@ -20,7 +21,7 @@ pub(in crate::client) struct Pin {
 
 /// The snapshots and the writes of one reconcile.
 pub(crate) struct Pins {
-    reconcile_id: Arc<str>,
+    sender: Sender,
     reconciled: Option<Reconciled>,
     state: Mutex<State>,
 }
@@ -37,8 +38,8 @@ struct State {
 
 impl Pins {
     /// Those of a reconcile, about an object of the controller's own kind if it has one.
-    pub(crate) fn new(reconcile_id: Arc<str>, reconciled: Option<Reconciled>) -> Self {
-        Pins { reconcile_id, reconciled, state: Mutex::default() }
+    pub(crate) fn new(sender: Sender, reconciled: Option<Reconciled>) -> Self {
+        Pins { sender, reconciled, state: Mutex::default() }
     }
 
     /// The object of the reconcile.
@@ -56,8 +57,8 @@ impl Pins {
         self.lock().changed_own
     }
 
-    pub(in crate::client) fn reconcile_id(&self) -> &str {
-        &self.reconcile_id
+    pub(in crate::client) fn sender(&self) -> &Sender {
+        &self.sender
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,9 +125,13 @@ mod tests {
     use crate::informer::Delta;
     use crate::informer::{Scope, Store};
 
+    fn sender() -> Sender {
+        Sender { reconcile_id: "r".into(), causes: "".into() }
+    }
+
     #[test]
     fn a_state_from_before_an_own_write_is_not_pinned_after_it() {
-        let pins = Pins::new("r".into(), None);
+        let pins = Pins::new(sender(), None);
         let pin = || Pin { state: Store::default().snapshot(), behind: Vec::new() };
         // One task of the reconcile waits for its read while another one writes.
         let asked = pins.writes();
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_pin_never_goes_back_also_when_the_server_does() {
-        let (pins, store) = (Pins::new("r".into(), None), Store::default());
+        let (pins, store) = (Pins::new(sender(), None), Store::default());
         let at = |revision| {
             store.apply(&Scope::All, Delta::Replaced { revision, objects: vec![] });
             Pin { state: store.snapshot(), behind: Vec::new() }

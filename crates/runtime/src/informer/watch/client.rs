@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use http::Response;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Response};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
@@ -35,6 +35,7 @@ pub struct ClientListerWatcher {
     selectors: Parameters,
     metadata_only: bool,
     on_answer: Option<OnAnswer>,
+    user_agent: Option<HeaderValue>,
 }
 
 impl ClientListerWatcher {
@@ -49,12 +50,19 @@ impl ClientListerWatcher {
             selectors,
             metadata_only: target.metadata_only,
             on_answer: None,
+            user_agent: None,
         }
     }
 
     /// Calls `on_answer` after each request, so that its requests are counted with those of the client.
     pub(crate) fn observed(mut self, on_answer: OnAnswer) -> Self {
         self.on_answer = Some(on_answer);
+        self
+    }
+
+    /// Names the program that asks.
+    pub(crate) fn user_agent(mut self, user_agent: HeaderValue) -> Self {
+        self.user_agent = Some(user_agent);
         self
     }
 
@@ -83,7 +91,10 @@ impl ClientListerWatcher {
         };
         let mut uri = self.path.clone();
         query.append_to(&mut uri);
-        let request = http::Request::get(uri).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
+        let mut request = http::Request::get(uri).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
+        if let Some(user_agent) = &self.user_agent {
+            request = request.header(USER_AGENT, user_agent);
+        }
         request.body(Body::empty()).map_err(|error| WatchFailure::Transport(error.to_string()))
     }
 }

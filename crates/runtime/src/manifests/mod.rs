@@ -1,6 +1,11 @@
 //! The objects that an operator needs in a cluster: its definition, its identity, its rights, its Deployment.
 
+mod rights;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
+
+pub use rights::{Answered, Right, Rights};
 
 /// Describes how an operator is installed in a cluster; [`Installation::manifests`] returns the objects to apply.
 ///
@@ -37,7 +42,8 @@ pub struct Installation {
 }
 
 /// One RBAC rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "PolicyRule")]
 pub struct Rule {
     /// The API group; empty for the core one.
     pub group: String,
@@ -54,8 +60,62 @@ impl Rule {
         Rule { group: group.to_owned(), resources: owned(resources), verbs: owned(verbs) }
     }
 
+    /// Reads a list of rules in YAML, as a ClusterRole has them under `rules`: of a file beside the code that a test keeps
+    /// true.
+    ///
+    /// ```
+    /// use setpoint::manifests::Rule;
+    ///
+    /// let rules = Rule::parse("- apiGroups: [apps]\n  resources: [deployments]\n  verbs: [list, watch]").unwrap();
+    /// assert_eq!(rules, [Rule::new("apps", &["deployments"], &["list", "watch"])]);
+    /// ```
+    ///
+    /// # Errors
+    /// When the text is no such list, or a rule has several groups or none.
+    pub fn parse(yaml: &str) -> Result<Vec<Rule>, RuleError> {
+        serde_saphyr::from_str(yaml).map_err(|error| RuleError(error.to_string()))
+    }
+
+    /// Writes rules as [`Rule::parse`] reads them.
+    pub fn print(rules: &[Rule]) -> String {
+        rules.iter().map(Rule::to_yaml).collect()
+    }
+
+    fn to_yaml(&self) -> String {
+        let list = |words: &[String]| words.join(", ");
+        let group = if self.group.is_empty() { "\"\"" } else { &self.group };
+        let (resources, verbs) = (list(&self.resources), list(&self.verbs));
+        format!("- apiGroups: [{group}]\n  resources: [{resources}]\n  verbs: [{verbs}]\n")
+    }
+
     fn to_value(&self) -> Value {
         json!({"apiGroups": [self.group], "resources": self.resources, "verbs": self.verbs})
+    }
+}
+
+/// A text that is no list of rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no list of RBAC rules: {0}")]
+pub struct RuleError(String);
+
+/// A rule as RBAC writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PolicyRule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+}
+
+impl TryFrom<PolicyRule> for Rule {
+    type Error = &'static str;
+
+    fn try_from(rule: PolicyRule) -> Result<Self, Self::Error> {
+        let PolicyRule { api_groups, resources, verbs } = rule;
+        match <[String; 1]>::try_from(api_groups) {
+            Ok([group]) => Ok(Rule { group, resources, verbs }),
+            Err(_) => Err("a rule names one API group"),
+        }
     }
 }
 
