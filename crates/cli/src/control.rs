@@ -23,8 +23,14 @@ enum Request {
     Save(PathBuf),
 }
 
-/// The answer, one line of JSON: the revision of the copy, or the reason why there is none.
-type Answer = Result<u64, String>;
+/// The answer, one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    /// The revision of the copy.
+    Saved(u64),
+    /// Why there is none.
+    Failed(String),
+}
 
 /// The socket of a cluster.
 pub struct Control(UnixListener);
@@ -50,7 +56,7 @@ impl Control {
             }
             let answer = match serde_json::from_str(&line) {
                 Ok(Request::Save(folder)) => save(store.clone(), folder).await,
-                Err(error) => Err(format!("unknown request: {error}")),
+                Err(error) => Answer::Failed(format!("unknown request: {error}")),
             };
             let text = serde_json::to_string(&answer).expect("a number or a text has a JSON form");
             // A client that is gone needs no answer.
@@ -62,7 +68,10 @@ impl Control {
 async fn save(store: Store, folder: PathBuf) -> Answer {
     let saved =
         tokio::task::spawn_blocking(move || -> Result<u64> { Ok(store.save(&Directory::new(&folder)?)?) });
-    saved.await.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))
+    match saved.await.map_err(anyhow::Error::from).flatten() {
+        Ok(revision) => Answer::Saved(revision),
+        Err(error) => Answer::Failed(format!("{error:#}")),
+    }
 }
 
 /// Asks the process of a cluster for a copy. Returns its revision.
@@ -73,7 +82,7 @@ pub fn ask_to_save(socket: &Path, folder: &Path) -> Result<u64> {
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     match serde_json::from_str::<Answer>(&text).context("the cluster ended before it answered")? {
-        Ok(revision) => Ok(revision),
-        Err(why) => bail!("{}: {why}", folder.display()),
+        Answer::Saved(revision) => Ok(revision),
+        Answer::Failed(why) => bail!("{}: {why}", folder.display()),
     }
 }

@@ -18,9 +18,9 @@ use crate::traffic::{Call, Delivered, Sent};
 use crate::webhooks::Webhooks;
 
 mod leader;
-mod process;
 mod server;
 mod watches;
+mod process;
 
 use leader::Lease;
 use process::Process;

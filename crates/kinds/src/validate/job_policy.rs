@@ -156,33 +156,39 @@ fn success_rule(causes: &mut Causes, rule: &Value, completions: i64, path: &Path
     }
 }
 
+/// Why a list of indexes is none, in Go's words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct IndexesError(String);
+
 /// Counts the indexes in a text such as `0,2-4`, which must grow and be below the completions.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
     let mut total = 0;
     let mut last: Option<i64> = None;
     for interval in text.split(',').filter(|_| !text.is_empty()) {
         let (first, end) = interval.split_once('-').unwrap_or((interval, interval));
-        let number = |text: &str| -> Result<i64, String> {
+        let number = |text: &str| -> Result<i64, IndexesError> {
             let number = text.parse::<i32>().map(i64::from);
-            number.map_err(|_| format!("cannot convert string to integer for index: \"{text}\""))
+            number
+                .map_err(|_| IndexesError(format!("cannot convert string to integer for index: \"{text}\"")))
         };
         if interval.matches('-').count() > 1 {
-            return Err(format!(
+            return Err(IndexesError(format!(
                 "the fragment \"{interval}\" violates the requirement that an index interval can have at \
                                 most two parts separated by '-'"
-            ));
+            )));
         }
         let (first, end) = (number(first)?, number(end)?);
         for index in [first, end] {
             if index >= completions {
-                return Err(format!("too large index: \"{index}\""));
+                return Err(IndexesError(format!("too large index: \"{index}\"")));
             }
         }
         if first > end || (interval.contains('-') && first == end) {
-            return Err(format!("non-increasing order, previous: {first}, current: {end}"));
+            return Err(IndexesError(format!("non-increasing order, previous: {first}, current: {end}")));
         }
         if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(format!("non-increasing order, previous: {last}, current: {first}"));
+            return Err(IndexesError(format!("non-increasing order, previous: {last}, current: {first}")));
         }
         total += end - first + 1;
         last = Some(end);

@@ -106,6 +106,7 @@ fn explore(cached: bool, kind: &str) -> Report {
     let subject = Subject::new("copier", Vec::new(), move |start| Running {
         program: Box::pin(copy(start.client.clone(), start, cached)),
         panics: Box::new(|| 0),
+        activity: None,
     });
     let life = |proof: Prove| {
         proof.apply(json!({

@@ -170,15 +170,15 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn account(text: &str) -> Result<(String, String), String> {
-    let (namespace, name) = text.split_once('/').ok_or("write NAMESPACE/NAME")?;
+fn account(text: &str) -> Result<(String, String)> {
+    let (namespace, name) = text.split_once('/').context("write NAMESPACE/NAME")?;
     Ok((namespace.to_owned(), name.to_owned()))
 }
 
 /// Reads `1.31`, and returns the minor version.
-fn version(text: &str) -> Result<u32, String> {
+fn version(text: &str) -> Result<u32> {
     let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
-    minor.ok_or_else(|| "write a version such as 1.31".to_owned())
+    minor.context("write a version such as 1.31")
 }
 
 /// Reads `90s`, `5m`, `1h` or `500ms`.
