@@ -1,4 +1,4 @@
-//! Keeps a queue of deltas in step with one collection on a server.
+//! Keeps a sink of deltas in step with one collection on a server: the cache of an informer, or a [`DeltaQueue`].
 
 mod body;
 mod decode;
@@ -45,7 +45,7 @@ const BATCH: usize = 64;
 /// of a burst, which is read as fast as can be.
 const SILENCE: Duration = Duration::from_micros(200);
 
-/// Takes what a reflector learns, in order.
+/// Takes the deltas of a reflector, in order. Informers have a sink that applies them to the cache at once.
 pub(crate) trait Sink: Send {
     /// Takes all of `deltas`; may wait until there is room for them.
     fn take(&mut self, deltas: &mut Vec<Delta>) -> impl Future<Output = ()> + Send;

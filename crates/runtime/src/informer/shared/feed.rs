@@ -104,7 +104,7 @@ fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Futu
         let reflector = connected(&core, &options, &scope).await;
         drop(options);
         let place = core.relists.join();
-        reflector.run_into(Apply { core, scope, place }).await;
+        reflector.run_into(CacheSink { core, scope, place }).await;
     }
 }
 
@@ -137,20 +137,20 @@ fn reflector(core: &Core, options: &FeedOptions, scope: &Scope) -> Reflector {
 
 /// Brings what a reflector learns straight into the cache and to the handlers' mailboxes: a queue between them would
 /// be emptied by the same task.
-struct Apply {
+struct CacheSink {
     core: Arc<Core>,
     scope: Scope,
     /// Among the watches that relist.
     place: usize,
 }
 
-impl Drop for Apply {
+impl Drop for CacheSink {
     fn drop(&mut self) {
         self.core.relists.leave(self.place);
     }
 }
 
-impl Sink for Apply {
+impl Sink for CacheSink {
     fn begins_with_relist(&mut self) -> bool {
         self.core.relists.is_listing(self.place)
     }
