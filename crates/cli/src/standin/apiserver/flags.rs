@@ -169,9 +169,13 @@ fn dashed(word: OsString) -> OsString {
     format!("--{}{value}", name.replace('_', "-")).into()
 }
 
+/// A text that is no range of ports.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unable to parse port range: {0}")]
+struct PortRangeError(String);
+
 /// Parses a range of ports. `first+count` is another way to write one.
-fn port_range(text: &str) -> Result<(u16, u16), String> {
-    let wrong = || format!("unable to parse port range: {text}");
+fn port_range(text: &str) -> Result<(u16, u16), PortRangeError> {
     let (first, last) = match (text.split_once('-'), text.split_once('+')) {
         (Some((first, last)), _) => (first.trim().parse().ok(), last.trim().parse().ok()),
         (None, Some((first, more))) => {
@@ -183,7 +187,7 @@ fn port_range(text: &str) -> Result<(u16, u16), String> {
     };
     match (first, last) {
         (Some(first), Some(last)) if 0 < first && first <= last => Ok((first, last)),
-        _ => Err(wrong()),
+        _ => Err(PortRangeError(text.to_owned())),
     }
 }
 
@@ -284,7 +288,7 @@ mod tests {
         assert_eq!(port_range("30000+10"), Ok((30000, 30010)));
         assert_eq!(port_range("30000"), Ok((30000, 30000)));
         for wrong in ["", "0", "2-1", "x-y", "65535+1", "70000"] {
-            assert_eq!(port_range(wrong), Err(format!("unable to parse port range: {wrong}")));
+            assert_eq!(port_range(wrong), Err(PortRangeError(wrong.to_owned())));
         }
     }
 

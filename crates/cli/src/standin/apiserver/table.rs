@@ -122,23 +122,44 @@ fn is_default(row: &Row, value: &str) -> bool {
     }
 }
 
-fn parse(kind: &str, value: &str) -> Result<(), String> {
-    let number = |said: &str| format!("strconv.Parse{said}: parsing {value:?}: invalid syntax");
+/// A value that a flag does not take, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// The text is not of the flag's type.
+    #[error("strconv.Parse{kind}: parsing {text:?}: invalid syntax")]
+    Syntax {
+        /// Go's name of the type.
+        kind: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// The text is no duration.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+}
+
+impl ValueError {
+    fn syntax(kind: &'static str, text: &str) -> Self {
+        ValueError::Syntax { kind, text: text.to_owned() }
+    }
+}
+
+fn parse(kind: &str, value: &str) -> Result<(), ValueError> {
     match kind {
         "bool" => go_bool(value).map(drop),
-        "duration" => go_duration(value).map(drop).map_err(|error| error.to_string()),
-        "int" => value.parse::<i64>().map(drop).map_err(|_| number("Int")),
-        "float" | "float32" => value.parse::<f64>().map(drop).map_err(|_| number("Float")),
+        "duration" => Ok(go_duration(value).map(drop)?),
+        "int" => value.parse::<i64>().map(drop).map_err(|_| ValueError::syntax("Int", value)),
+        "float" | "float32" => value.parse::<f64>().map(drop).map_err(|_| ValueError::syntax("Float", value)),
         _ => Ok(()),
     }
 }
 
 /// Parses a truth value as Go's `strconv.ParseBool` does.
-pub fn go_bool(text: &str) -> Result<bool, String> {
+pub fn go_bool(text: &str) -> Result<bool, ValueError> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
+        _ => Err(ValueError::syntax("Bool", text)),
     }
 }
 
