@@ -39,15 +39,6 @@ impl GroupVersion {
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
-
-    /// The resource of that plural name in this group and version.
-    pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
-        GroupVersionResource {
-            group: self.group.clone(),
-            version: self.version.clone(),
-            resource: resource.into(),
-        }
-    }
 }
 
 impl fmt::Display for GroupVersion {
@@ -155,41 +146,6 @@ impl fmt::Display for GroupVersionKind {
     /// `apps/v1, Kind=Deployment`, as Go prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
-    }
-}
-
-/// A resource in one version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupVersionResource {
-    /// Empty for the core group.
-    pub group: String,
-    /// `v1`, `v1beta1`, …
-    pub version: String,
-    /// The plural name.
-    pub resource: String,
-}
-
-impl GroupVersionResource {
-    /// From its three parts.
-    pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
-        GroupVersionResource { group: group.into(), version: version.into(), resource: resource.into() }
-    }
-
-    /// Without the resource.
-    pub fn group_version(&self) -> GroupVersion {
-        GroupVersion::new(&*self.group, &*self.version)
-    }
-
-    /// Without the version.
-    pub fn group_resource(&self) -> GroupResource {
-        GroupResource::new(&*self.group, &*self.resource)
-    }
-}
-
-impl fmt::Display for GroupVersionResource {
-    /// `apps/v1, Resource=deployments`, as Go prints it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)
     }
 }
 

@@ -16,6 +16,6 @@ pub mod kind;
 
 pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;
-pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
 pub use random::Random;
 pub use status::Status;

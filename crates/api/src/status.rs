@@ -368,16 +368,6 @@ impl Status {
         Status::failure(405, Reason::MethodNotAllowed, message).about(resource, "")
     }
 
-    /// 500, try again.
-    pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: u32) -> Self {
-        let message = format!(
-            "The {operation} operation against {resource} could not be completed at this time, please try again."
-        );
-        let mut status = Status::failure(500, Reason::ServerTimeout, message).about(resource, operation);
-        status.details.get_or_insert_default().retry_after_seconds = retry_after_seconds;
-        status
-    }
-
     /// 500.
     pub fn internal(error: impl fmt::Display) -> Self {
         Status::failure(500, Reason::InternalError, format!("Internal error occurred: {error}"))

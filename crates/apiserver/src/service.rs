@@ -10,11 +10,11 @@ use crate::{entry, key};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     #[error("service \"{0}\" not found")]
-    NoService(String),
+    UnknownService(String),
     #[error("no service port {port} found for service \"{name}\"")]
-    NoPort { name: String, port: u16 },
+    UnknownPort { name: String, port: u16 },
     #[error("no endpoints available for service \"{0}\"")]
-    NoEndpoints(String),
+    Unready(String),
 }
 
 /// The endpoint behind a port of a Service. No cluster IP carries traffic here, so the server picks an endpoint
@@ -26,15 +26,15 @@ pub(crate) fn resolve(
     port: u16,
 ) -> Result<Endpoint, ResolveError> {
     let found = snapshot.get(&key::object("", "services", namespace, name));
-    let service = entry::value(&*found.ok_or_else(|| ResolveError::NoService(name.to_owned()))?);
+    let service = entry::value(&*found.ok_or_else(|| ResolveError::UnknownService(name.to_owned()))?);
     if service["spec"]["type"] == "ExternalName" {
         let host = service["spec"]["externalName"].as_str().unwrap_or("");
         return Ok(Endpoint { host: host.to_owned(), port, pod: None });
     }
     let wanted = port_name(&service, port.into());
-    let wanted = wanted.ok_or_else(|| ResolveError::NoPort { name: name.to_owned(), port })?;
+    let wanted = wanted.ok_or_else(|| ResolveError::UnknownPort { name: name.to_owned(), port })?;
     let first = ready(snapshot, namespace, name, wanted).into_iter().next();
-    let first = first.ok_or_else(|| ResolveError::NoEndpoints(name.to_owned()))?;
+    let first = first.ok_or_else(|| ResolveError::Unready(name.to_owned()))?;
     let is_known = |pod: &Pod| snapshot.get(&key::object("", "pods", namespace, &pod.name)).is_some();
     let pod = match &first.pod {
         Some(pod) if pod.namespace == namespace && !is_known(pod) => first.pod.clone(),

@@ -88,12 +88,6 @@ impl Snapshot {
     fn entries(&self, range: &KeyRange, from: Option<&[u8]>) -> Range<'_> {
         Range::new(self.root.range(range, from), self.past.as_deref(), range, from)
     }
-
-    /// Returns the same state without recording. A change to data that is read from it does not run the decision
-    /// again.
-    pub fn untracked(&self) -> Snapshot {
-        Snapshot { reads: None, ..self.clone() }
-    }
 }
 
 impl Reads {
