@@ -9,13 +9,23 @@ pub enum Setting {
     Restricted,
     /// No flag about admission plugins: `accounts`.
     Plugged,
+    /// Settings of PodSecurity (`testdata/admission/configuration.yaml`): `exemptions`.
+    Exempting,
+    /// Admission plugins that are off by default: `opted`.
+    Opted,
     /// None of the admission plugins that are on by default: `unplugged`.
     Unplugged,
 }
 
 /// All settings.
-pub const SETTINGS: [Setting; 4] =
-    [Setting::Usual, Setting::Restricted, Setting::Plugged, Setting::Unplugged];
+pub const SETTINGS: [Setting; 6] = [
+    Setting::Usual,
+    Setting::Restricted,
+    Setting::Plugged,
+    Setting::Exempting,
+    Setting::Opted,
+    Setting::Unplugged,
+];
 
 impl Setting {
     /// The setting of a file.
@@ -23,6 +33,8 @@ impl Setting {
         match stem {
             "restricted" => Setting::Restricted,
             "accounts" => Setting::Plugged,
+            "exemptions" => Setting::Exempting,
+            "opted" => Setting::Opted,
             "unplugged" => Setting::Unplugged,
             _ => Setting::Usual,
         }
@@ -33,6 +45,19 @@ impl Setting {
         match self {
             Setting::Usual => &["--disable-admission-plugins=ServiceAccount"],
             Setting::Plugged => &[],
+            Setting::Exempting => &[
+                "--disable-admission-plugins=ServiceAccount",
+                concat!(
+                    "--admission-control-config-file=",
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/../../testdata/admission/configuration.yaml"
+                ),
+            ],
+            Setting::Opted => &[
+                "--disable-admission-plugins=ServiceAccount",
+                "--enable-admission-plugins=LimitPodHardAntiAffinityTopology,AlwaysPullImages,\
+                 ExtendedResourceToleration,OwnerReferencesPermissionEnforcement,DenyServiceExternalIPs",
+            ],
             Setting::Unplugged => &[
                 "--disable-admission-plugins=NamespaceLifecycle,LimitRanger,ServiceAccount,TaintNodesByCondition,\
                  PodSecurity,Priority,DefaultTolerationSeconds,DefaultStorageClass,StorageObjectInUseProtection,\

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt::SigningKey;
 use setpoint_apiserver::{Admission, Caller, Options, Plugin, Server, UserInfo};
+use setpoint_kinds::admission::PodSecurity;
 use setpoint_store::Store;
 use tokio::sync::Mutex;
 
@@ -36,6 +37,20 @@ impl Target {
         match setting {
             Setting::Plugged => {}
             Setting::Unplugged => options.admission.plugins.clear(),
+            Setting::Opted => {
+                options.admission = Admission::without([Plugin::ServiceAccount]);
+                options.admission.plugins.extend([
+                    Plugin::LimitPodHardAntiAffinityTopology,
+                    Plugin::AlwaysPullImages,
+                    Plugin::ExtendedResourceToleration,
+                    Plugin::OwnerReferencesPermissionEnforcement,
+                    Plugin::DenyServiceExternalIPs,
+                ]);
+            }
+            Setting::Exempting => {
+                options.admission = Admission::without([Plugin::ServiceAccount]);
+                options.admission.pod_security = configured_pod_security()?;
+            }
             Setting::Usual | Setting::Restricted => {
                 options.admission.plugins.remove(&Plugin::ServiceAccount);
             }
@@ -64,6 +79,13 @@ impl Target {
             Target::Certified(server) => server.send(sent).await,
         }
     }
+}
+
+/// The settings of PodSecurity with which the real server is recorded.
+fn configured_pod_security() -> Result<PodSecurity> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/admission/configuration.yaml");
+    let mut document: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(file)?)?;
+    Ok(PodSecurity::read(document["plugins"][0]["configuration"].take())?)
 }
 
 async fn ours(server: &Server, sent: &Sent) -> Result<Received> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use setpoint_api::Random;
-use setpoint_kinds::admission::{self, Cluster, Operation, Plugin, Request};
+use setpoint_kinds::admission::{self, Cluster, Operation, Plugin, Request, Right};
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::auth::access::Access;
@@ -35,17 +35,27 @@ impl Cluster for View<'_> {
         self.snapshot.range(&range, None).map(|entry| registry::value(entry)).collect()
     }
 
-    fn allows(&self, verb: &str, group: &str, resource: &str, name: &str) -> bool {
+    fn allows(&self, right: &Right<'_>) -> bool {
+        let Right { verb, group, version, resource, subresource, namespace, name } = *right;
+        let (is_resource, path) = (true, "");
         let wanted = authz::Attributes {
             verb,
-            is_resource: true,
+            is_resource,
             group,
-            version: "*",
+            version,
             resource,
+            subresource,
+            namespace,
             name,
-            ..authz::Attributes::default()
+            path,
         };
         Access::of(self.ctx).allows(self.snapshot, &self.ctx.user, &wanted)
+    }
+
+    fn resources_of(&self, group: &str, version: &str, kind: &str) -> Vec<(String, bool)> {
+        let all = self.ctx.server.0.registry.all().into_iter();
+        let of_kind = all.filter(|one| one.group == group && one.version == version && one.kind == kind);
+        of_kind.map(|one| (one.plural.clone(), one.namespaced)).collect()
     }
 }
 
@@ -86,6 +96,7 @@ impl Write<'_> {
         Request {
             operation: if self.live.is_some() { Operation::Update } else { Operation::Create },
             group: &resource.group,
+            version: &resource.version,
             resource: &resource.plural,
             kind: &resource.kind,
             subresource: &ctx.info.subresource,

@@ -4,26 +4,32 @@
 //! one changes the object before webhooks see it, the other judges what will be stored.
 
 mod table;
+mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod service_account;
 mod taint_nodes_by_condition;
+mod always_pull_images;
 mod pod_security;
 mod priority;
 mod default_toleration_seconds;
+mod extended_resource_toleration;
 mod default_storage_class;
 mod storage_object_in_use_protection;
+mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod runtime_class;
 mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod default_ingress_class;
+mod deny_service_external_ips;
 mod pod_topology_labels;
 mod node_declared_feature_validator;
 mod pod_resize_validator;
 mod default_class;
 mod pod_secrets;
 mod signer_rights;
+mod pod_security_configuration;
 mod request;
 mod pod_security_standards;
 mod plugin;
@@ -31,8 +37,9 @@ mod plugin;
 mod testing;
 
 pub use plugin::Plugin;
+pub use pod_security_configuration::InvalidConfiguration;
 pub use pod_security_standards::{Exemptions, InvalidPolicy, Level, PodSecurity, PolicyVersion, Standard};
-pub use request::{Cluster, Configuration, Operation, Request};
+pub use request::{Cluster, Configuration, Operation, Request, Right};
 pub use table::{Act, Initially, Mutate, PLUGINS, Row, Validate};
 
 use serde_json::Value;

@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub operation: Operation,
     /// The API group; empty for the core group.
     pub group: &'a str,
+    /// The API version.
+    pub version: &'a str,
     /// The plural of the resource.
     pub resource: &'a str,
     /// The kind of the resource.
@@ -74,14 +76,35 @@ impl Request<'_> {
     }
 }
 
+/// A right that a plugin asks for: a verb on a resource.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Right<'a> {
+    /// The verb.
+    pub verb: &'a str,
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The API version. Roles do not name it.
+    pub version: &'a str,
+    /// The plural of the resource.
+    pub resource: &'a str,
+    /// The subresource, or empty.
+    pub subresource: &'a str,
+    /// The namespace, or empty.
+    pub namespace: &'a str,
+    /// The name.
+    pub name: &'a str,
+}
+
 /// The state of the cluster that plugins look at. Kinds are named by group and plural.
 pub trait Cluster {
     /// One object; the namespace is empty for kinds that live in none.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
     /// All objects of a kind, or those in a namespace if it is not empty, sorted by name.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;
-    /// Whether the user of the request may use a verb on the cluster-scoped object with that name.
-    fn allows(&self, verb: &str, group: &str, resource: &str, name: &str) -> bool;
+    /// Whether the user of the request has a right.
+    fn allows(&self, right: &Right<'_>) -> bool;
+    /// The resources of a kind: plural, and whether they live in namespaces.
+    fn resources_of(&self, group: &str, version: &str, kind: &str) -> Vec<(String, bool)>;
 }
 
 /// The plugins that are on, and their settings.

@@ -7,10 +7,12 @@ use super::plugin::Plugin;
 use super::pod_security_standards::PodSecurity;
 use super::request::{Cluster, Configuration, Request};
 use super::{
-    certificate_approval, certificate_signing, certificate_subject_restriction, default_ingress_class,
-    default_storage_class, default_toleration_seconds, limit_ranger, node_declared_feature_validator,
-    persistent_volume_claim_resize, pod_resize_validator, pod_security, pod_topology_labels, priority,
-    runtime_class, service_account, storage_object_in_use_protection, taint_nodes_by_condition,
+    always_pull_images, certificate_approval, certificate_signing, certificate_subject_restriction,
+    default_ingress_class, default_storage_class, default_toleration_seconds, deny_service_external_ips,
+    extended_resource_toleration, limit_pod_hard_anti_affinity_topology, limit_ranger,
+    node_declared_feature_validator, owner_references_permission_enforcement, persistent_volume_claim_resize,
+    pod_resize_validator, pod_security, pod_topology_labels, priority, runtime_class, service_account,
+    storage_object_in_use_protection, taint_nodes_by_condition,
 };
 
 /// Changes an object before webhooks see it, or refuses it.
@@ -81,12 +83,16 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::NamespaceAutoProvision, Off, Idle),
     row(Plugin::NamespaceLifecycle, On, InServer),
     row(Plugin::NamespaceExists, Off, InServer),
-    row(Plugin::LimitPodHardAntiAffinityTopology, Off, Missing),
+    row(
+        Plugin::LimitPodHardAntiAffinityTopology,
+        Off,
+        validates(limit_pod_hard_anti_affinity_topology::validate),
+    ),
     row(Plugin::LimitRanger, On, both(limit_ranger::mutate, limit_ranger::validate)),
     row(Plugin::ServiceAccount, On, both(service_account::mutate, service_account::validate)),
     row(Plugin::NodeRestriction, Off, Missing),
     row(Plugin::TaintNodesByCondition, On, mutates(taint_nodes_by_condition::mutate)),
-    row(Plugin::AlwaysPullImages, Off, Missing),
+    row(Plugin::AlwaysPullImages, Off, both(always_pull_images::mutate, always_pull_images::validate)),
     row(Plugin::ImagePolicyWebhook, Off, Missing),
     row(Plugin::PodSecurity, On, validates(pod_security::validate)),
     row(Plugin::PodNodeSelector, Off, Missing),
@@ -94,12 +100,16 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::DefaultTolerationSeconds, On, mutates(default_toleration_seconds::mutate)),
     row(Plugin::PodTolerationRestriction, Off, Missing),
     row(Plugin::EventRateLimit, Off, Missing),
-    row(Plugin::ExtendedResourceToleration, Off, Idle),
+    row(Plugin::ExtendedResourceToleration, Off, mutates(extended_resource_toleration::mutate)),
     row(Plugin::DefaultStorageClass, On, mutates(default_storage_class::mutate)),
     row(Plugin::StorageObjectInUseProtection, On, mutates(storage_object_in_use_protection::mutate)),
     // The gate GenericWorkload is off by default, and PodGroups are not served.
     row(Plugin::PodGroupProtection, On, Idle),
-    row(Plugin::OwnerReferencesPermissionEnforcement, Off, Missing),
+    row(
+        Plugin::OwnerReferencesPermissionEnforcement,
+        Off,
+        validates(owner_references_permission_enforcement::validate),
+    ),
     row(Plugin::PersistentVolumeClaimResize, On, validates(persistent_volume_claim_resize::validate)),
     row(Plugin::RuntimeClass, On, both(runtime_class::mutate, runtime_class::validate)),
     row(Plugin::CertificateApproval, On, validates(certificate_approval::validate)),
@@ -108,7 +118,7 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::ClusterTrustBundleAttest, On, Idle),
     row(Plugin::CertificateSubjectRestriction, On, validates(certificate_subject_restriction::validate)),
     row(Plugin::DefaultIngressClass, On, mutates(default_ingress_class::mutate)),
-    row(Plugin::DenyServiceExternalIPs, Off, Missing),
+    row(Plugin::DenyServiceExternalIPs, Off, validates(deny_service_external_ips::validate)),
     row(Plugin::PodTopologyLabels, On, mutates(pod_topology_labels::mutate)),
     row(Plugin::NodeDeclaredFeatureValidator, On, validates(node_declared_feature_validator::validate)),
     row(Plugin::PodResizeValidator, On, validates(pod_resize_validator::validate)),

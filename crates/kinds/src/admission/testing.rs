@@ -4,7 +4,7 @@ use serde_json::Value;
 use setpoint_api::Random;
 
 use super::plugin::Plugin;
-use super::request::{Cluster, Configuration, Operation, Request};
+use super::request::{Cluster, Configuration, Operation, Request, Right};
 
 /// A cluster with the objects of one resource, whose user may do what is listed.
 pub(super) struct Objects {
@@ -29,8 +29,14 @@ impl Cluster for Objects {
         if resource == self.resource { self.objects.clone() } else { Vec::new() }
     }
 
-    fn allows(&self, verb: &str, _: &str, resource: &str, name: &str) -> bool {
-        self.allowed.contains(&format!("{verb} {resource} {name}").as_str())
+    fn allows(&self, right: &Right<'_>) -> bool {
+        let slash = if right.subresource.is_empty() { "" } else { "/" };
+        let Right { verb, resource, subresource, name, .. } = right;
+        self.allowed.contains(&format!("{verb} {resource}{slash}{subresource} {name}").as_str())
+    }
+
+    fn resources_of(&self, _: &str, _: &str, kind: &str) -> Vec<(String, bool)> {
+        vec![(kind.to_lowercase() + "s", true)]
     }
 }
 
@@ -45,6 +51,7 @@ pub(super) fn with_request<T>(
     test(&Request {
         operation: if old.is_some() { Operation::Update } else { Operation::Create },
         group,
+        version: "v1",
         resource,
         kind: "Kind",
         subresource,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_api::{GroupKind, GroupVersionKind, Random, Status};
-use setpoint_kinds::admission::{self, Cluster, Configuration, Operation, Plugin, Request};
+use setpoint_kinds::admission::{self, Cluster, Configuration, Operation, Plugin, Request, Right};
 use setpoint_kinds::facts::Facts;
 use setpoint_kinds::fields;
 use setpoint_kinds::table::Printer;
@@ -121,8 +121,12 @@ impl Cluster for Nothing {
         Vec::new()
     }
 
-    fn allows(&self, _: &str, _: &str, _: &str, _: &str) -> bool {
+    fn allows(&self, _: &Right<'_>) -> bool {
         true
+    }
+
+    fn resources_of(&self, _: &str, _: &str, _: &str) -> Vec<(String, bool)> {
+        Vec::new()
     }
 }
 
@@ -138,6 +142,7 @@ fn admit(
     let request = Request {
         operation: if old.is_some() { Operation::Update } else { Operation::Create },
         group: &kind.group,
+        version: &kind.version,
         resource: &resource.plural,
         kind: &kind.kind,
         subresource,
