@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use setpoint_cluster::Admission;
 use setpoint_kinds::admission::{Act, PLUGINS, Row};
 
+use super::admission_configuration::pod_security;
 use super::flags::Flags;
 
 /// The admission plugins that the flags ask for.
@@ -23,6 +24,9 @@ pub fn plugins(flags: &Flags) -> Result<Plugins> {
         unreachable_toleration_seconds: flags.default_unreachable_toleration_seconds,
         ..Admission::default()
     };
+    if let Some(file) = &flags.admission_control_config_file {
+        admission.pod_security = pod_security(file)?;
+    }
     let mut warnings = Vec::new();
     for name in enabled {
         let Some(row) = named(name) else { bail!("enable-admission-plugins plugin {name:?} is unknown") };

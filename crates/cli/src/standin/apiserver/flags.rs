@@ -75,6 +75,9 @@ pub struct Flags {
     /// Prefixes of the headers in which the front proxy passes extra user attributes.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
+    /// A file with the settings of PodSecurity. Settings of another admission plugin stop the start.
+    #[arg(long)]
+    pub admission_control_config_file: Option<PathBuf>,
     /// Plugins to turn off.
     #[arg(long, value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
@@ -235,7 +238,6 @@ mod tests {
             "--authorization-config=x",
             "--authentication-config=x",
             "--encryption-provider-config=x",
-            "--admission-control-config-file=x",
             "--tls-min-version=VersionTLS13",
             "--tls-cipher-suites=x",
             "--audit-log-mode=batch",

@@ -1,6 +1,7 @@
 //! `kube-apiserver`: this cluster's server with the real one's flags, as far as envtest and its users set them.
 
 mod admission;
+mod admission_configuration;
 mod authorization;
 mod features;
 mod proxy;
