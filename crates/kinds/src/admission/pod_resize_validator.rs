@@ -6,7 +6,7 @@ use setpoint_api::status::{Status, StatusCause};
 
 use super::request::{Cluster, Request};
 use crate::access::{at, text};
-use crate::resources::{Side, add, amounts, of_spec};
+use crate::resources::{Amounts, Side, add, amounts, of_spec};
 
 /// Refuses a resize that cannot happen.
 pub(super) fn validate(
@@ -16,7 +16,7 @@ pub(super) fn validate(
 ) -> Result<Vec<String>, Status> {
     let concerned = request.is_for_part("", "pods", "resize") && !text(pod, "spec.nodeName").is_empty();
     let generation = |pod: &Value| at(pod, "metadata.generation").as_i64();
-    let Some(_) = request.old.filter(|old| concerned && generation(*old) != generation(pod)) else {
+    let Some(_) = request.old.filter(|old| concerned && generation(old) != generation(pod)) else {
         return Ok(Vec::new());
     };
     let name = text(pod, "spec.nodeName");
@@ -43,18 +43,17 @@ fn lacking(pod: &Value, node: &Value) -> Vec<String> {
     let mut requests = of_spec(pod, Side::Requests);
     add(&mut requests, &amounts(at(pod, "spec.overhead")));
     let allocatable = amounts(at(node, "status.allocatable"));
-    let of = |amounts: &crate::resources::Amounts, name: &str| {
-        amounts.get(name).copied().unwrap_or(Quantity::whole(0))
-    };
-    let units: [(&str, fn(Quantity) -> i64); 2] =
-        [("cpu", Quantity::milli_value), ("memory", Quantity::value)];
-    let asked =
-        units.into_iter().map(|(name, unit)| (name, unit, of(&requests, name), of(&allocatable, name)));
-    let lacking = asked.filter(|(_, _, requested, allocatable)| requested > allocatable);
-    let words = |(name, unit, requested, allocatable): (&str, fn(Quantity) -> i64, Quantity, Quantity)| {
-        format!("{name}, requested: {}, allocatable: {}", unit(requested), unit(allocatable))
-    };
-    lacking.map(words).collect()
+    let of = |amounts: &Amounts, name: &str| amounts.get(name).copied().unwrap_or(Quantity::whole(0));
+    let mut lacking = Vec::new();
+    for name in ["cpu", "memory"] {
+        let (requested, allocatable) = (of(&requests, name), of(&allocatable, name));
+        if requested > allocatable {
+            let unit = |amount: Quantity| if name == "cpu" { amount.milli_value() } else { amount.value() };
+            let (requested, allocatable) = (unit(requested), unit(allocatable));
+            lacking.push(format!("{name}, requested: {requested}, allocatable: {allocatable}"));
+        }
+    }
+    lacking
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ fn admit(
         operation: if old.is_some() { Operation::Update } else { Operation::Create },
         group: &kind.group,
         version: &kind.version,
-        resource: &resource.plural,
+        resource: resource.plural,
         kind: &kind.kind,
         subresource,
         namespace: "t",
