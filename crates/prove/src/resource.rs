@@ -20,7 +20,9 @@ impl std::fmt::Display for ObjectName {
 }
 
 /// Resources whose writes are no work: leader election, heartbeats and Events.
-const BACKGROUND: [&str; 4] = ["leases.coordination.k8s.io", "events", "events.events.k8s.io", "nodes"];
+const BACKGROUND: [&str; 4] = ["leases.coordination.k8s.io", "events", "events.events.k8s.io", NODES];
+/// The resource of the heartbeats.
+pub const NODES: &str = "nodes";
 
 /// Returns whether writes of a resource may go on at rest.
 pub fn is_background(resource: &str) -> bool {

@@ -7,7 +7,7 @@ use http::request::Parts;
 use serde_json::Value;
 
 use crate::message;
-use crate::resource::{ObjectName, is_background, of_path};
+use crate::resource::{NODES, ObjectName, is_background, of_path};
 
 /// A request of the operator, as far as faults and records need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,9 @@ impl Call {
 
     /// Returns whether the request writes and is work, not leader election or an Event.
     pub fn is_work(&self) -> bool {
-        self.verb != "GET" && !is_background(&self.object.resource) && !self.is_review()
+        // Writes of Nodes go on at rest, but an operator is no kubelet.
+        let background = is_background(&self.object.resource) && self.object.resource != NODES;
+        self.verb != "GET" && !background && !self.is_review()
     }
 
     /// Returns whether the request writes a Lease.

@@ -1,5 +1,5 @@
 //! The built-in controllers have no findings: each alone is the operator under test, with a fixed seed and a fixed part
-//! of the plans. `cargo xtask soak prove` tries all plans.
+//! of the plans. `docs/prove.md` says what these proofs leave out.
 
 use std::time::{Duration, Instant};
 

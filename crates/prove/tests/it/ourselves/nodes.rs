@@ -1,5 +1,7 @@
 //! Controllers of pods and their nodes.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Surroundings, controller, is_sound, object, pod};
@@ -35,4 +37,14 @@ fn pods_are_scheduled() {
         .apply(pod("q", much("100m")))
         .delete("p");
     is_sound(life);
+}
+
+#[test]
+fn silent_nodes_are_tainted() {
+    let node = |name: &str| object("v1", "Node", name, json!({}));
+    // A node is silent for a minute before its pods are told.
+    let proof = controller("nodelifecycle", Surroundings::default());
+    let proof = proof.settings(|settings| settings.patience = Duration::from_secs(300));
+    let life = proof.apply(node("one")).apply(pod("p", json!({"nodeName": "one"}))).apply(node("two"));
+    is_sound(life.delete("two"));
 }
