@@ -13,6 +13,12 @@ const MYRESOURCE: Operator = Operator {
     manifests: myresource_operator::manifests,
 };
 
+const MARKDOWNVIEW: Operator = Operator {
+    name: markdownview_operator::NAME,
+    register: markdownview_operator::register,
+    manifests: markdownview_operator::manifests,
+};
+
 const FOO: Operator = Operator {
     name: foo_controller::NAME,
     register: foo_controller::register,
@@ -30,6 +36,13 @@ fn foo(replicas: i32) -> Value {
     json!({
         "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "metadata": {"name": "a"},
         "spec": {"deploymentName": "a-pods", "replicas": replicas},
+    })
+}
+
+fn view(summary: &str) -> Value {
+    json!({
+        "apiVersion": "view.zoetrope.github.io/v1", "kind": "MarkdownView", "metadata": {"name": "a"},
+        "spec": {"markdowns": {"SUMMARY.md": summary}, "replicas": 1, "viewerImage": "viewer:1"},
     })
 }
 
@@ -70,6 +83,21 @@ fn myresource_converges() {
 #[test]
 fn foo_converges() {
     let life = prove(FOO).apply(foo(1)).patch("a", json!({"spec": {"replicas": 2}})).delete("a");
+    is_sound(life);
+}
+
+#[test]
+fn markdownview_converges() {
+    let handlers = markdownview_operator::webhooks();
+    let configurations = handlers.configurations();
+    let life = prove(MARKDOWNVIEW)
+        .webhooks("markdown-view-system", "markdown-view-webhooks", configurations, move |request| {
+            let handlers = handlers.clone();
+            async move { handlers.call(request).await }
+        })
+        .apply(view("# One"))
+        .patch("a", json!({"spec": {"replicas": 2, "markdowns": {"SUMMARY.md": "# Two"}}}))
+        .delete("a");
     is_sound(life);
 }
 
