@@ -49,7 +49,8 @@ def main(binary: str, version: str, folder: str) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, content in files.items():
             entry = zipfile.ZipInfo(path, TIME)
-            entry.external_attr = (0o755 if path.endswith("/scripts/setpoint") else 0o644) << 16
+            # The bit of a regular file too: without it pip does not make the program executable.
+            entry.external_attr = (0o100755 if path.endswith("/scripts/setpoint") else 0o100644) << 16
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
     print(target)
 

@@ -30,7 +30,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     let home = super::folder::new()?;
     let operator = Scaffolded::new(setup, home.path())?;
     operator.is_tested().context("a new operator")?;
-    operator.cargo(&["build"])?;
+    // Its tests have built the program.
     let programs = target_folder().join("debug");
     on_ours(setup, &kubectl, &operator, &programs).context("on setpoint up")?;
     on_kube_apiserver(setup, &kubectl, &operator, &programs).context("on kube-apiserver")?;

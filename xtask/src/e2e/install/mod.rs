@@ -11,7 +11,7 @@ use crate::packages::{self, Packages};
 use crate::run;
 
 const PYTEST: &str = include_str!("test_install.py");
-const OPERATOR: &str = include_str!("operator.py");
+const OPERATOR: &str = include_str!("things_operator.py");
 const NODE: &str = include_str!("install.test.mjs");
 
 pub fn run(setup: &Setup) -> Result<()> {
@@ -44,7 +44,7 @@ fn python(packages: &Packages, folder: &Path) -> Result<()> {
     let words = ["install", "--quiet", "--disable-pip-version-check", "pytest", "kopf", "kubernetes"];
     run::check(clean(program("pip"), folder).args(words).arg(&packages.wheel))?;
     fs::write(folder.join("test_install.py"), PYTEST)?;
-    fs::write(folder.join("operator.py"), OPERATOR)?;
+    fs::write(folder.join("things_operator.py"), OPERATOR)?;
     run::check(clean(program("pytest"), folder).args(["-q", "test_install.py"]))
 }
 

@@ -39,7 +39,7 @@ def test_an_operator_on_kopf_works(setpoint_cluster, tmp_path):
     (tmp_path / "crd.yaml").write_text(DEFINITION)
     setpoint_cluster.load(tmp_path)
     environment = {**os.environ, "KUBECONFIG": setpoint_cluster.kubeconfig}
-    words = [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", "default", "operator.py"]
+    words = [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", "default", "things_operator.py"]
     operator = subprocess.Popen(words, env=environment)
     try:
         client = kubernetes.config.new_client_from_config(setpoint_cluster.kubeconfig)
