@@ -3,18 +3,22 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use setpoint_store::{Directory, Store};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
 /// The longest request. A longer one is cut, and does not decode then.
 const REQUEST_BYTES: u64 = 64 << 10;
+
+/// Time for a request to arrive.
+const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 
 /// A request, one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +32,7 @@ enum Request {
 enum Answer {
     /// The revision of the copy.
     Saved(u64),
-    /// Why there is none.
+    /// The reason why there is none.
     Failed(String),
 }
 
@@ -48,21 +52,24 @@ impl Control {
 
     /// Answers one request after the other until `stop`.
     pub async fn serve(self, store: Store, stop: CancellationToken) {
-        while let Some(Ok((mut stream, _))) = stop.run_until_cancelled(self.0.accept()).await {
-            let mut line = String::new();
-            let (reader, mut writer) = stream.split();
-            if BufReader::new(reader.take(REQUEST_BYTES)).read_line(&mut line).await.is_err() {
-                continue;
-            }
-            let answer = match serde_json::from_str(&line) {
-                Ok(Request::Save(folder)) => save(store.clone(), folder).await,
-                Err(error) => Answer::Failed(format!("unknown request: {error}")),
-            };
-            let text = serde_json::to_string(&answer).expect("a number or a text has a JSON form");
+        while let Some(Ok((stream, _))) = stop.run_until_cancelled(self.0.accept()).await {
             // A client that is gone needs no answer.
-            let _ = writer.write_all(text.as_bytes()).await;
+            let _ = stop.run_until_cancelled(answer(stream, &store)).await;
         }
     }
+}
+
+async fn answer(mut stream: UnixStream, store: &Store) -> io::Result<()> {
+    let mut line = String::new();
+    let (reader, mut writer) = stream.split();
+    let mut reader = BufReader::new(reader.take(REQUEST_BYTES));
+    // A client that says nothing must not keep the others waiting.
+    tokio::time::timeout(REQUEST_WITHIN, reader.read_line(&mut line)).await??;
+    let answer = match serde_json::from_str(&line) {
+        Ok(Request::Save(folder)) => save(store.clone(), folder).await,
+        Err(error) => Answer::Failed(format!("unknown request: {error}")),
+    };
+    writer.write_all(serde_json::to_string(&answer)?.as_bytes()).await
 }
 
 async fn save(store: Store, folder: PathBuf) -> Answer {
@@ -76,7 +83,7 @@ async fn save(store: Store, folder: PathBuf) -> Answer {
 
 /// Asks the process of a cluster for a copy. Returns its revision.
 pub fn ask_to_save(socket: &Path, folder: &Path) -> Result<u64> {
-    let mut stream = UnixStream::connect(socket).context("the cluster takes no requests")?;
+    let mut stream = net::UnixStream::connect(socket).context("the cluster takes no requests")?;
     let request = serde_json::to_string(&Request::Save(std::path::absolute(folder)?))?;
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut text = String::new();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -133,6 +134,15 @@ fn a_cluster_ends_with_the_input_that_its_parent_holds() {
     assert!(child.try_wait().unwrap().is_none(), "the input is open");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_of_the_control_socket_that_says_nothing_holds_up_no_end() {
+    let user = User::new();
+    user.ok(&["up", "--detach"]);
+    let silent = UnixStream::connect(user.path(".local/state/setpoint/clusters/default/control")).unwrap();
+    assert!(user.ok(&["down"]).starts_with("stopped"));
+    drop(silent);
 }
 
 #[test]

@@ -39,8 +39,8 @@ pub fn start(named: &Named) -> Result<()> {
     }
     let name = named.name.to_string();
     let word = if name == DEFAULT_NAME { String::new() } else { format!(" {name}") };
-    say(&format!("{}", line.trim_end()));
-    say(&format!("{}", steps::background(&named.running()?.kubeconfig, &word)));
+    say(line.trim_end());
+    say(&steps::background(&named.running()?.kubeconfig, &word));
     say(&format!("Its log is {}.", named.log().display()));
     Ok(())
 }
