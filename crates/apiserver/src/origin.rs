@@ -16,6 +16,9 @@ use crate::user::UserInfo;
 
 /// How many origins are remembered. Beyond that the oldest are forgotten.
 const MOST: usize = 16_384;
+/// How many causes of one write are kept, and how many characters of a name. Setpoint's runtime sends four causes at most.
+const MOST_CAUSES: usize = 16;
+const LONGEST: usize = 128;
 /// The header that names the reconcile.
 const RECONCILE_ID: &str = "x-reconcile-id";
 /// The header that lists the resourceVersions that woke it.
@@ -35,15 +38,21 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin that a request tells of.
+    /// The origin that a request tells of. A client says what it wants in its headers, so only their beginning is kept.
     pub(crate) fn of(user: &UserInfo, headers: &HeaderMap) -> Self {
+        let text = |name: &str| -> String { first(headers, name).chars().take(LONGEST).collect() };
+        let program = first(headers, USER_AGENT);
+        let program = program.split('/').next().unwrap_or_default();
         let causes = first(headers, RECONCILE_CAUSES);
-        let reconcile_id = first(headers, RECONCILE_ID);
         Origin {
             user: user.name.clone(),
-            program: first(headers, USER_AGENT).split('/').next().unwrap_or_default().to_owned(),
-            reconcile_id: Some(reconcile_id.into_owned()).filter(|id| !id.is_empty()),
-            causes: causes.split(',').filter_map(|cause| cause.trim().parse().ok()).collect(),
+            program: program.chars().take(LONGEST).collect(),
+            reconcile_id: Some(text(RECONCILE_ID)).filter(|id| !id.is_empty()),
+            causes: causes
+                .split(',')
+                .filter_map(|cause| cause.trim().parse().ok())
+                .take(MOST_CAUSES)
+                .collect(),
         }
     }
 }
@@ -81,5 +90,27 @@ impl Origins {
 
     pub(crate) fn get(&self, revision: u64) -> Option<Arc<Origin>> {
         self.0.lock().expect("no holder of this lock panics").get(&revision).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_says_of_itself_is_bounded() {
+        let mut headers = HeaderMap::new();
+        let mut put = |name: &'static str, value: String| headers.insert(name, value.parse().unwrap());
+        put("user-agent", "a".repeat(5000) + "/1");
+        put(RECONCILE_ID, "b".repeat(5000));
+        put(RECONCILE_CAUSES, "7, x,".repeat(5000));
+        let origin = Origin::of(&UserInfo::admin("me"), &headers);
+        assert_eq!((origin.program.len(), origin.reconcile_id.as_ref().unwrap().len()), (LONGEST, LONGEST));
+        assert_eq!(origin.causes, [7; MOST_CAUSES]);
+        let plain = Origin::of(&UserInfo::admin("me"), &HeaderMap::new());
+        assert_eq!(plain.to_string(), "me");
+        let of_reconcile =
+            Origin { program: "cafe".into(), reconcile_id: Some("r".into()), causes: vec![8, 9], ..plain };
+        assert_eq!(of_reconcile.to_string(), "me with cafe in reconcile r because of 8, 9");
     }
 }
