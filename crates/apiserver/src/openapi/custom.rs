@@ -15,7 +15,13 @@ pub(super) fn add(models: &mut Models, resource: &Resource, published: Option<&V
         Some(schema) => convert(schema, models),
         None => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
     };
-    type_meta(&mut model, models);
+    let takes_all = published.is_some_and(|schema| schema["x-kubernetes-preserve-unknown-fields"] == true);
+    if takes_all && models.flavor == Flavor::V2 {
+        // kubectl reads OpenAPI 2 and would refuse every field that is not named here.
+        model = json!({"type": "object"});
+    } else {
+        type_meta(&mut model, models);
+    }
     stamp(&mut model, group, version, kind);
     selectable(&mut model, resource);
     let item = models.reference(&name);

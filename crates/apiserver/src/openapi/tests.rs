@@ -249,6 +249,26 @@ mod served {
         assert_eq!(tag(&server, "/openapi/v2", &first).await, None);
     }
 
+    /// kubectl reads OpenAPI 2 and refuses every field that a model with properties does not name.
+    #[tokio::test]
+    async fn a_kind_that_takes_every_field_has_no_properties_in_openapi_2() {
+        let server = server().await;
+        let definition = DEFINITION.replacen(
+            r#""openAPIV3Schema":{"#,
+            r#""openAPIV3Schema":{"x-kubernetes-preserve-unknown-fields":true,"#,
+            1,
+        );
+        let (status, answer) = ask(&server, Method::POST, DEFINITIONS, &definition).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+        let (_, second) = ask(&server, Method::GET, "/openapi/v2", "").await;
+        let model = &second["definitions"]["com.example.v1.Foo"];
+        assert_eq!((&model["type"], &model["properties"]), (&json!("object"), &Value::Null));
+        let (_, third) = ask(&server, Method::GET, "/openapi/v3/apis/example.com/v1", "").await;
+        let model = &third["components"]["schemas"]["com.example.v1.Foo"];
+        assert_eq!(model["x-kubernetes-preserve-unknown-fields"], json!(true));
+        assert!(model["properties"]["metadata"].is_object());
+    }
+
     #[tokio::test]
     async fn a_changed_definition_has_another_hash() {
         let server = server().await;
