@@ -221,14 +221,19 @@ fn requester(request: &mut Value, user: &Value) {
     }
 }
 
-/// A write to the status does not undo an approval or denial.
+/// A write to the status does not change an approval or denial. One that adds or removes any is refused later.
 fn keep_decisions(request: &mut Value, old: &Value) {
-    let mut conditions: Vec<Value> = items(request, "status.conditions").to_vec();
-    let decided = |condition: &Value| matches!(text(condition, "type"), "Approved" | "Denied");
-    conditions.retain(|condition| !decided(condition));
-    conditions.extend(items(old, "status.conditions").iter().filter(|one| decided(one)).cloned());
-    if !conditions.is_empty() {
-        set(request, "status.conditions", Value::Array(conditions));
+    for kind in ["Approved", "Denied"] {
+        let is_of_kind = |condition: &&Value| text(condition, "type") == kind;
+        let before: Vec<Value> = items(old, "status.conditions").iter().filter(is_of_kind).cloned().collect();
+        let conditions = items_mut(request, "status.conditions");
+        let mut now: Vec<&mut Value> =
+            conditions.iter_mut().filter(|condition| text(condition, "type") == kind).collect();
+        if now.len() == before.len() {
+            for (condition, before) in now.iter_mut().zip(before) {
+                **condition = before;
+            }
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::check::Causes;
+use super::pem::pem_blocks;
 use crate::access::{at, int, items, text};
 use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
@@ -56,6 +58,26 @@ fn is_pem(encoded: &str, kind: &str) -> bool {
     String::from_utf8_lossy(&bytes).contains(&format!("-----BEGIN {kind}-----"))
 }
 
+fn wrong_certificate(encoded: &str) -> Option<String> {
+    if encoded.is_empty() {
+        return None;
+    }
+    let bytes = STANDARD.decode(encoded).unwrap_or_default();
+    let blocks = pem_blocks(&String::from_utf8_lossy(&bytes));
+    for block in &blocks {
+        if block.kind != "CERTIFICATE" {
+            return Some(format!("only CERTIFICATE PEM blocks are allowed, found \"{}\"", block.kind));
+        }
+        if block.has_headers {
+            return Some("no PEM block headers are permitted".to_owned());
+        }
+        if !matches!(X509Certificate::from_der(&block.bytes), Ok(([], _))) {
+            return Some("x509: malformed certificate".to_owned());
+        }
+    }
+    blocks.is_empty().then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
+}
+
 fn usages(causes: &mut Causes, usages: &[Value], path: &Path) {
     if usages.is_empty() {
         return causes.required(path, "");
@@ -90,6 +112,39 @@ pub(super) fn signer(causes: &mut Causes, signer: &str, path: &Path) {
     }
 }
 
+/// The part of a request that a write may change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The certificate, and conditions that decide nothing.
+    Status,
+    /// The decision.
+    Approval,
+}
+
+/// Checks a change of the status. A decision stays, and so does a certificate.
+pub(super) fn status_update(causes: &mut Causes, new: &Value, old: &Value, part: Part) {
+    conditions(causes, new);
+    let count = |object: &Value, kind: &str| {
+        items(object, "status.conditions").iter().filter(|one| text(one, "type") == kind).count()
+    };
+    let path = Path::new("status.conditions");
+    for kind in ["Approved", "Denied", "Failed"] {
+        if count(new, kind) < count(old, kind) {
+            causes.forbidden(&path, &format!("updates may not remove a condition of type \"{kind}\""));
+        }
+    }
+    for kind in ["Approved", "Denied"] {
+        if part == Part::Status && count(new, kind) > count(old, kind) {
+            causes.forbidden(&path, &format!("updates may not add a condition of type \"{kind}\""));
+        }
+    }
+    let (is, was) = (text(new, "status.certificate"), text(old, "status.certificate"));
+    if is != was && part == Part::Status && !was.is_empty() {
+        let detail = "updates may not modify existing certificate content";
+        causes.forbidden(&Path::new("status.certificate"), detail);
+    }
+}
+
 /// Checks the conditions of the status: decided once at most, and only for good.
 pub(super) fn conditions(causes: &mut Causes, object: &Value) {
     let path = Path::new("status.conditions");
@@ -117,8 +172,7 @@ pub(super) fn conditions(causes: &mut Causes, object: &Value) {
         causes.invalid(&path, shown, detail);
     }
     let certificate = text(object, "status.certificate");
-    if !certificate.is_empty() && !is_pem(certificate, "CERTIFICATE") {
-        let detail = "must contain at least one CERTIFICATE PEM block";
-        causes.invalid(&Path::new("status.certificate"), "<certificate data>", detail);
+    if let Some(wrong) = wrong_certificate(certificate) {
+        causes.invalid(&Path::new("status.certificate"), "<certificate data>", &wrong);
     }
 }

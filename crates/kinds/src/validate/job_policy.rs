@@ -156,42 +156,46 @@ fn success_rule(causes: &mut Causes, rule: &Value, completions: i64, path: &Path
     }
 }
 
-/// Why a list of indexes is none, in Go's words.
+/// The fault of a text of indexes, in Kubernetes' words.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct IndexesError(String);
+enum WrongIndexes {
+    #[error("cannot convert string to integer for index: \"{0}\"")]
+    NoNumber(String),
+    #[error(
+        "the fragment \"{0}\" violates the requirement that an index interval can have at most two parts separated by '-'"
+    )]
+    Parts(String),
+    #[error("too large index: \"{0}\"")]
+    TooLarge(i64),
+    #[error("non-increasing order, previous: {0}, current: {1}")]
+    Order(i64, i64),
+}
 
 /// Counts the indexes in a text such as `0,2-4`, which must grow and be below the completions.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
+fn count_indexes(text: &str, completions: i64) -> Result<i64, WrongIndexes> {
     let mut total = 0;
     let mut last: Option<i64> = None;
     for interval in text.split(',').filter(|_| !text.is_empty()) {
         let (first, end) = interval.split_once('-').unwrap_or((interval, interval));
-        let number = |text: &str| -> Result<i64, IndexesError> {
-            let number = text.parse::<i32>().map(i64::from);
-            number
-                .map_err(|_| IndexesError(format!("cannot convert string to integer for index: \"{text}\"")))
-        };
         if interval.matches('-').count() > 1 {
-            return Err(IndexesError(format!(
-                "the fragment \"{interval}\" violates the requirement that an index interval can have at \
-                                most two parts separated by '-'"
-            )));
+            return Err(WrongIndexes::Parts(interval.to_owned()));
         }
-        let (first, end) = (number(first)?, number(end)?);
-        for index in [first, end] {
-            if index >= completions {
-                return Err(IndexesError(format!("too large index: \"{index}\"")));
-            }
+        let (first, end) = (index(first)?, index(end)?);
+        if let Some(large) = [first, end].into_iter().find(|index| *index >= completions) {
+            return Err(WrongIndexes::TooLarge(large));
         }
         if first > end || (interval.contains('-') && first == end) {
-            return Err(IndexesError(format!("non-increasing order, previous: {first}, current: {end}")));
+            return Err(WrongIndexes::Order(first, end));
         }
         if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(IndexesError(format!("non-increasing order, previous: {last}, current: {first}")));
+            return Err(WrongIndexes::Order(last, first));
         }
         total += end - first + 1;
         last = Some(end);
     }
     Ok(total)
+}
+
+fn index(text: &str) -> Result<i64, WrongIndexes> {
+    text.parse::<i32>().map(i64::from).map_err(|_| WrongIndexes::NoNumber(text.to_owned()))
 }

@@ -29,6 +29,7 @@ mod workload;
 mod pod;
 mod trust;
 mod certificates;
+mod pem;
 mod check;
 mod meta;
 
@@ -117,7 +118,9 @@ pub fn update_subresource(
         (_, "status") => return update_status(facts, object, old),
         ("Pod", "ephemeralcontainers") => pod::ephemeral_containers,
         ("Pod", "resize") => pod::resize,
-        ("CertificateSigningRequest", _) => |causes, object, _| certificates::conditions(causes, object),
+        ("CertificateSigningRequest", _) => |causes, object, old| {
+            certificates::status_update(causes, object, old, certificates::Part::Approval)
+        },
         ("Namespace", _) => |causes, object, _| cluster::namespace_finalizers(causes, object, Indexed::Yes),
         _ => return update(facts, object, old, policy),
     };

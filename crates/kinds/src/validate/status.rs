@@ -42,7 +42,9 @@ pub(super) fn changed(causes: &mut Causes, facts: &Facts, new: &Value, old: &Val
         ("storage.k8s.io", "VolumeAttachment") => csi::attachment(causes, new),
         ("resource.k8s.io", "ResourceClaim") => device::claim_status(causes, new, old),
         ("storagemigration.k8s.io", _) => cluster::migration_status(causes, new, old),
-        ("certificates.k8s.io", _) => certificates::conditions(causes, new),
+        ("certificates.k8s.io", _) => {
+            certificates::status_update(causes, new, old, certificates::Part::Status);
+        }
         ("policy", _) => disruption_budget(causes, new),
         ("networking.k8s.io", "Ingress") => ingress(causes, new),
         _ => {}

@@ -11,6 +11,7 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 use super::certificates::signer;
 use super::check::Causes;
 use super::meta::IMMUTABLE;
+use super::pem::{PemBlock, pem_blocks};
 use crate::access::{at, entries, int, items, text};
 use crate::strategy::semantically_equal;
 use setpoint_api::cause::{BadValue, Cause, Path};
@@ -117,35 +118,6 @@ fn doubled(blocks: &[PemBlock]) -> Vec<String> {
         }
     }
     wrong
-}
-
-/// One block of a PEM text.
-struct PemBlock {
-    kind: String,
-    has_headers: bool,
-    bytes: Vec<u8>,
-}
-
-/// The blocks of a text. Like Go's decoder, this skips what is no block.
-fn pem_blocks(text: &str) -> Vec<PemBlock> {
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    let mut blocks = Vec::new();
-    let mut at = 0;
-    while at < lines.len() {
-        let begun = lines[at].strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
-        at += 1;
-        let Some(kind) = begun else { continue };
-        let end = format!("-----END {kind}-----");
-        let Some(length) = lines[at..].iter().position(|line| *line == end) else { continue };
-        let inner = &lines[at..at + length];
-        let headers = inner.iter().take_while(|line| line.contains(':')).count();
-        let encoded: String = inner[headers..].concat().split_ascii_whitespace().collect();
-        if let Ok(bytes) = STANDARD.decode(encoded) {
-            blocks.push(PemBlock { kind: kind.to_owned(), has_headers: headers > 0, bytes });
-            at += length + 1;
-        }
-    }
-    blocks
 }
 
 pub(super) fn pod_certificate(causes: &mut Causes, object: &Value) {
