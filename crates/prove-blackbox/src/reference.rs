@@ -6,6 +6,7 @@ use setpoint_cluster::Checkpoint;
 use setpoint_prove::engine::{Outcome, Reference, of_reference, resolve};
 use setpoint_prove::{Finding, Oracle, Step};
 
+use crate::log::Log;
 use crate::runs::{Failure, Patience, Runs, Undisturbed};
 use crate::workers::run_all;
 
@@ -108,7 +109,7 @@ fn live(runs: &Runs, base: &Checkpoint, whole: &Undisturbed<'_>) -> Result<Refer
             Ok((outcomes, written)) => {
                 lives[place] = outcomes;
                 if place == 0 {
-                    output = written.tail(TAIL).join("\n    ");
+                    output = last_words(&written);
                 }
             }
             Err(error) => failure = Some(error),
@@ -124,6 +125,11 @@ fn live(runs: &Runs, base: &Checkpoint, whole: &Undisturbed<'_>) -> Result<Refer
     check_that_it_works(runs, whole, &outcomes, output)?;
     let joined = vec![None; outcomes.len()];
     Ok(Reference::of(base, whole.life.to_vec(), outcomes, &lives, joined))
+}
+
+fn last_words(log: &Log) -> String {
+    let tail = log.tail(TAIL);
+    if tail.is_empty() { "it printed nothing".to_owned() } else { tail.join("\n    ") }
 }
 
 /// An operator that does nothing would pass every proof.

@@ -89,3 +89,69 @@ impl Wire {
         open.all(|open| open.shown >= newest(&open.resource, &open.namespace))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use setpoint_store::{Options, Store};
+
+    use super::*;
+    use crate::resource::ObjectName;
+    use crate::settings::Pace;
+
+    struct Computes(bool);
+
+    impl Activity for Computes {
+        fn is_busy(&self) -> bool {
+            self.0
+        }
+    }
+
+    fn watch(namespace: &str) -> Call {
+        let object =
+            ObjectName { resource: "configmaps".into(), namespace: namespace.into(), name: String::new() };
+        let (path, subresource) = ("/api/v1/configmaps".into(), String::new());
+        Call { verb: "GET".into(), object, path, subresource, watch: true }
+    }
+
+    fn wire() -> Wire {
+        Wire::new(Store::memory(Options::default()), None, Pace::real(), BTreeSet::new())
+    }
+
+    #[test]
+    fn each_watch_must_show_the_last_revision_of_its_resource() {
+        let wire = wire();
+        let operator = wire.begin_process(None);
+        let newest = |_: &str, namespace: &str| if namespace == "quiet" { 5 } else { 7 };
+        let one = wire.watch_opens(operator, &watch(""), "watch=true&resourceVersion=5");
+        wire.watch_opens(operator, &watch("quiet"), "watch=true&resourceVersion=5");
+        assert!(!wire.shows_all(newest));
+        wire.watch_shows(one, 7);
+        assert!(wire.shows_all(newest));
+
+        let two = wire.watch_opens(operator, &watch(""), "watch=true&resourceVersion=6");
+        assert!(!wire.shows_all(newest));
+        wire.watch_ends(two);
+        assert!(wire.shows_all(newest), "a watch that has ended shows nothing");
+        let selected = "watch=true&resourceVersion=6&labelSelector=a%3Db";
+        assert_eq!(wire.watch_opens(operator, &watch(""), selected), None);
+
+        wire.watch_opens(operator, &watch(""), "watch=true&resourceVersion=6");
+        wire.end_process(operator);
+        assert!(wire.shows_all(newest), "the watches of a dead process show nothing");
+    }
+
+    #[test]
+    fn the_operator_is_busy_while_a_process_of_it_computes() {
+        let wire = wire();
+        let operator = wire.begin_process(None);
+        assert!(!wire.is_busy(), "a program without a process of its own is never busy");
+        for busy in [false, true] {
+            wire.runs_as(operator, Some(Arc::new(Computes(busy))));
+            assert_eq!(wire.is_busy(), busy);
+        }
+        wire.end_process(operator);
+        assert!(!wire.is_busy());
+    }
+}
