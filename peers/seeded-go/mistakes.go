@@ -123,7 +123,11 @@ func (p *pass) generated() (*corev1.ConfigMap, error) {
 
 // Bug 8: a child with a generated name, whose name the status keeps.
 func (p *pass) member(wanted map[string]any) error {
-	if p.note() == "" {
+	now := newStore()
+	if err := p.live.Get(p.ctx, client.ObjectKeyFromObject(p.store), now); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if note, _, _ := unstructured.NestedString(now.Object, "status", "note"); note == "" {
 		member, err := p.generated()
 		if err != nil {
 			return err

@@ -93,7 +93,7 @@ func (p *pass) patchStatus(fields map[string]any) error {
 	// A merge replaces the whole list of conditions, so it must not be made from an old one.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	switch p.bug {
-	case 23, 25:
+	case 8, 23, 25:
 		// Bug 23: the whole status is merged from the cached copy.
 		patch = client.MergeFrom(before)
 	}

@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use setpoint_cluster::Checkpoint;
-use setpoint_prove::engine::{Outcome, Reference, advisories, page, rank, trace};
+use setpoint_prove::engine::{Outcome, Reference, advisories, page, trace};
 use setpoint_prove::{Fault, Finding, Plan, PlanFile, Report, Step, Visited};
 use tokio::time::Instant;
 
 use crate::confirm::confirm;
-use crate::plans::{deeper, faults, notes};
+use crate::plans::{deeper, faults, notes, spread};
 use crate::proof::{Found, Proof, ProofError, Proved, Stage};
 use crate::reference::REFERENCES;
 use crate::replay::Replay;
@@ -121,8 +121,7 @@ impl<'a> Exploration<'a> {
             let faults = faults(&baseline, &self.reference, plan.step, &settings);
             plans.extend(faults.into_iter().map(|at| Plan { step: plan.step, at }));
         }
-        plans.sort_by_key(|plan| (rank(&plan.at), plan.step));
-        let outcomes = self.visit_all(plans);
+        let outcomes = self.visit_all(spread(plans));
         self.visit_all(deeper(&outcomes));
     }
 

@@ -393,7 +393,7 @@ impl Campaign {
 }
 
 /// The order in which kinds of faults are explored.
-pub fn rank(fault: &Fault) -> u8 {
+fn rank(fault: &Fault) -> u8 {
     match fault {
         Fault::Restart => 0,
         Fault::CrashAfter { .. } => 1,

@@ -9,7 +9,7 @@
 
 /// The parts of a proof, for programs that drive the runs themselves. `setpoint prove` does so for processes.
 pub mod engine {
-    pub use crate::campaign::{Campaign, rank, single_faults};
+    pub use crate::campaign::{Campaign, single_faults};
     pub use crate::enumerate::{further_faults, second_crashes};
     pub use crate::judge::{Statements, advisories, of_reference, of_run};
     pub use crate::life::{Action, LifeError};

@@ -329,7 +329,10 @@ impl World<'_> {
                     (Signal::Crash(_), _) if !self.restart(first).await => return Ok(None),
                     (Signal::Crash(_), _) => {}
                     (Signal::Replace(leader), _) => self.processes.stop(leader),
-                    (Signal::NextStep, _) => life[last].perform(self.cluster.client()).await?,
+                    (Signal::NextStep, _) => {
+                        life[last].perform(self.cluster.client()).await?;
+                        self.wire.next_step_done();
+                    }
                 },
                 Some((incarnation, words)) = self.processes.ended() => {
                     self.bury(incarnation, words, fault).await;

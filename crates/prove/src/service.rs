@@ -77,7 +77,10 @@ impl Layer {
             Some(Fault::LeaderCutOff { .. }) => self.wire.cut_off(self.incarnation),
             Some(Fault::Replacement { .. }) => self.wire.give(Signal::Replace(self.incarnation)),
             Some(Fault::LostAnswer { .. }) => return Err(reset()),
-            Some(Fault::NextStep { .. }) => self.wire.give(Signal::NextStep),
+            Some(Fault::NextStep { .. }) => {
+                self.wire.give(Signal::NextStep);
+                self.wire.next_step_is_done().await;
+            }
             Some(Fault::ServerRestart { .. }) => {
                 self.wire.restart_server();
                 return Err(reset());

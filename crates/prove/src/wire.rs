@@ -95,6 +95,8 @@ struct State {
     pace: Pace,
     /// Watches by which a started operator is known to be ready. Only in real time.
     expected: BTreeSet<String>,
+    /// Whether the next step of the life is asked for and not done yet.
+    stepping: bool,
     /// The open watches, by number.
     open: BTreeMap<usize, watches::Open>,
     /// The longest time that the operator waited before it wrote by itself.
@@ -165,6 +167,7 @@ impl Wire {
             jitter,
             pace,
             expected,
+            stepping: false,
             open: BTreeMap::new(),
             pause: Duration::ZERO,
         };
@@ -189,6 +192,7 @@ impl Wire {
         state.writes.clear();
         state.events.clear();
         state.pause = Duration::ZERO;
+        state.stepping = false;
         drop(state);
         self.look_at_lease(true);
     }
@@ -416,8 +420,27 @@ impl Wire {
         if let Signal::Crash(incarnation) = signal {
             state.dies(incarnation);
         }
+        // A process would send its next request before the step is done. In virtual time it cannot.
+        state.stepping = signal == Signal::NextStep && state.pace.real;
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// Says that the next step of the life is done.
+    pub fn next_step_done(&self) {
+        self.state().stepping = false;
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the next step of the life is done, if the operator is a process.
+    pub async fn next_step_is_done(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.state().stepping {
+                return;
+            }
+            changed.await;
+        }
     }
 }
 

@@ -82,11 +82,8 @@ fn summary(proof: &Proof, proved: &Proved, text: &mut String) {
         let _ = writeln!(text, ", {missed} not reached, {left} left out");
     }
     if report.masked > 0 {
-        let _ = writeln!(
-            text,
-            "  {} differ between undisturbed runs and are not compared",
-            count(report.masked, "field")
-        );
+        let fields = count(report.masked, "field");
+        let _ = writeln!(text, "  not compared, because undisturbed runs differ in it: {fields}");
     }
     if report.unconfirmed > 0 {
         let _ = writeln!(
