@@ -94,6 +94,9 @@ fn summary(proof: &Proof, proved: &Proved, text: &mut String) {
     }
     match (proved.stopped, left_out) {
         (true, _) => text.push_str("  stopped: this is what was found so far\n"),
+        (false, _) if report.findings.iter().any(|finding| finding.plan.is_none()) => {
+            text.push_str("  The life is wrong without faults, so no faults were tried.\n");
+        }
         (false, 0) => text.push_str(
             "  All single faults of this life were visited. This says nothing about other lives.\n",
         ),
