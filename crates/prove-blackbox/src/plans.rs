@@ -97,7 +97,8 @@ mod tests {
         let (first, rest) = ordered.split_at(20);
         assert!(first.iter().all(|plan| matches!(plan.at, Fault::CrashAfter { .. })));
         let half = &rest[..20];
-        let of = |kind: &str| half.iter().filter(|plan| plan.at.kind() == kind).map(|plan| plan.step);
+        let of =
+            |kind: &'static str| half.iter().filter(move |plan| plan.at.kind() == kind).map(|plan| plan.step);
         for kind in ["unseen step", "connection reset"] {
             assert_eq!(of(kind).count(), 10, "{kind}");
             assert_eq!(of(kind).filter(|step| *step <= 10).count(), 5, "{kind}");
