@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn shell(script: &str) -> (Child, Watched) {
-        let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let child = Command::new("sh").args(["-c", script]).spawn().expect("a shell starts");
         let watched = Watched::default();
         watched.started(i32::try_from(child.id()).ok());
         (child, watched)

@@ -88,7 +88,7 @@ fn walk(schema: &Value, present: Option<&Value>, place: &mut Place, found: &mut 
     if let Some(properties) = properties.filter(|_| place.path.len() < DEPTH) {
         let above = place.toggle.clone();
         if let Some(toggle) = properties.iter().find(|(name, property)| is_toggle(name, property)) {
-            place.toggle = Some([place.path.as_slice(), &[toggle.0.clone()]].concat());
+            place.toggle = Some([place.path.as_slice(), std::slice::from_ref(toggle.0)].concat());
         }
         for (name, property) in properties {
             place.path.push(name.clone());
