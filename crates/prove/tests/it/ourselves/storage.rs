@@ -80,7 +80,8 @@ fn volumes_are_protected_while_claims_use_them() {
 
 #[test]
 fn classes_are_protected_while_claims_use_them() {
-    let class = object("storage.k8s.io/v1", "VolumeAttributesClass", "gold", json!({"driverName": "d"}));
+    let fields = json!({"driverName": "d", "parameters": {"iops": "100"}});
+    let class = object("storage.k8s.io/v1", "VolumeAttributesClass", "gold", fields);
     let mut user = claim("c", "manual");
     user["spec"]["volumeAttributesClassName"] = "gold".into();
     let surroundings =
