@@ -83,7 +83,7 @@ impl Look {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
 
@@ -95,7 +95,9 @@ mod tests {
     }
 
     fn shell(script: &str) -> (Child, Watched) {
-        let child = Command::new("sh").args(["-c", script]).spawn().expect("a shell starts");
+        let mut shell = Command::new("sh");
+        // Closing this end ends a program that reads it, also if its parent was killed.
+        let child = shell.args(["-c", script]).stdin(Stdio::piped()).spawn().expect("a shell starts");
         let watched = Watched::default();
         watched.started(i32::try_from(child.id()).ok());
         (child, watched)
@@ -104,8 +106,7 @@ mod tests {
     #[test]
     fn a_process_that_computes_is_busy_and_one_that_waits_is_not() {
         assert!(Watched::default().is_busy(), "a program that is about to start is not at rest");
-        for (script, busy) in [("while :; do :; done", true), ("sleep 1000", false), ("sleep 1000; :", false)]
-        {
+        for (script, busy) in [("while :; do :; done", true), ("cat", false), ("cat; :", false)] {
             let (mut child, watched) = shell(script);
             becomes(&watched, busy);
             child.kill().unwrap();
