@@ -6,6 +6,7 @@ mod lines;
 mod machine;
 #[cfg(test)]
 mod machine_tests;
+mod failures;
 mod backoff;
 mod first_state;
 mod options;
@@ -34,7 +35,7 @@ use crate::informer::guard::guarded;
 use crate::informer::metrics::InformerMetrics;
 use crate::informer::watch::{HeldBack, ListRequest, ListerWatcher, WatchRequest, WatchStream};
 use crate::log_target::{LogTarget, log_as};
-use crate::repeated::Repeated;
+use failures::Failures;
 use lines::Lines;
 use machine::{Command, Machine, WatchEvent};
 
@@ -106,14 +107,10 @@ struct State {
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
     log_target: LogTarget,
-    /// The failure of each verb, until it goes well again.
-    failing: Vec<(&'static str, WatchFailure)>,
-    /// Failures that were told in the last minute: a watch may fail and recover again and again.
-    repeated: Option<Box<Repeated<&'static str>>>,
-    /// A failure was told whose end was not.
-    told: bool,
+    /// None before the first failure.
+    failures: Option<Box<Failures>>,
     /// The name of the objects in logs.
-    kind: Option<String>,
+    kind: Option<Box<str>>,
     /// The place where others read the version that was reached, if anyone asked.
     last_version: Option<Arc<Mutex<Option<String>>>>,
 }
@@ -137,7 +134,7 @@ impl Reflector {
     #[must_use]
     pub fn objects(mut self, options: ObjectOptions) -> Self {
         let ObjectOptions { field_owners, transform } = options;
-        let kind = self.0.kind.clone().unwrap_or_default();
+        let kind = self.0.kind.as_deref().unwrap_or_default().to_owned();
         let transform = transform.map(|transform| guarded(transform, kind, self.metrics()));
         self.0.ingest = Ingest::new(IngestOptions {
             field_owners,
@@ -172,10 +169,8 @@ impl Reflector {
             ingest: Ingest::new(ingest),
             metrics,
             log_target,
-            failing: Vec::new(),
-            repeated: None,
-            told: false,
-            kind,
+            failures: None,
+            kind: kind.map(String::into_boxed_str),
             last_version: None,
         }))
     }
@@ -440,9 +435,7 @@ impl State {
 
     fn note_success(&mut self, verb: &'static str) {
         self.metrics.note_success();
-        // With a watch all is well: a list may not be asked for again. A list says nothing of the right to watch.
-        self.failing.retain(|(failing, _)| verb != "watch" && *failing != verb);
-        if self.failing.is_empty() && std::mem::take(&mut self.told) {
+        if self.failures.as_mut().is_some_and(|failures| failures.succeeded(verb)) {
             log_as!(self.log_target, info, kind = self.kind.as_deref(), verb, "the requests succeed again");
         }
     }
@@ -450,21 +443,10 @@ impl State {
     fn note_failure(&mut self, verb: &'static str, failure: &WatchFailure) {
         self.metrics.watch_errors.add(1);
         self.metrics.note_failure(failure);
-        // A failure that lasts is logged once, not at each try. A client without a right mostly lacks it for both verbs.
-        let is_known = self.failing.iter().any(|(_, known)| known.is_like(failure));
-        self.failing.retain(|(failing, _)| *failing != verb);
-        self.failing.push((verb, failure.clone()));
-        // A version that the server has no more is part of its life.
-        let is_usual = matches!(failure, WatchFailure::Expired(_) | WatchFailure::TooLarge(_));
+        let told = self.failures.get_or_insert_default().failed(verb, failure, Instant::now());
         let (kind, path) = (self.kind.as_deref(), self.lister_watcher.path());
-        let tell = !is_known && !is_usual;
-        let mut repeated = || {
-            let repeated = self.repeated.get_or_insert_default();
-            repeated.failed(verb, &failure.to_string(), Instant::now())
-        };
-        match tell.then(&mut repeated).flatten() {
+        match told {
             Some(repeated) => {
-                self.told = true;
                 log_as!(self.log_target, warn, kind, verb, path, repeated, %failure, "the request failed; retrying");
             }
             None => log_as!(self.log_target, debug, kind, verb, path, %failure, "the request failed"),
